@@ -343,19 +343,39 @@ struct Job {
   bool chosen;
   Expected<Kernel> kernel = Error{"not compiled"};
 };
-} // namespace
 
-Expected<void> bench::measureCandidates(const Options &options) {
-  const std::vector<Case> cases = options.cases();
-  std::map<std::string, Job> jobs;                            // by kernel and plan
-  std::vector<std::vector<std::string>> jobsOf(cases.size()); // in the model's order
-  // The choice may have to compile: a plan that spills gives way to the next.
+/// The best plans of every case. Cases of one kernel share the jobs of a plan.
+struct Jobs {
+  std::map<std::string, Job> byKey;             ///< by kernel and plan
+  std::vector<std::vector<std::string>> ofCase; ///< keys, in the model's order
+};
+
+/// What `explain` says of every case. The choice may have to compile: a plan that spills gives way to the next.
+std::vector<Expected<std::string>> explainedCases(const Options &options, const std::vector<Case> &cases) {
   std::vector<Expected<std::string>> texts(cases.size(), Error{"not explained"});
   inParallel(cases.size(), [&](size_t i) {
     const Case &one = cases[i];
     texts[i] = explain(one.make(), optionsFor(one), options.target,
                        {one.batch, one.heads, one.headsKv, one.length, one.length});
   });
+  return texts;
+}
+
+CompileOptions optionsOf(const Case &one, const ordered_json &candidate) {
+  CompileOptions fixed = optionsFor(one);
+  fixed.tileQ = candidate["tileQ"];
+  fixed.tileK = candidate["tileK"];
+  fixed.warps = candidate["warps"];
+  fixed.stages = candidate["stages"];
+  fixed.qRegisters = candidate["qRegisters"];
+  fixed.dvWarps = candidate["dvWarps"];
+  return fixed;
+}
+
+Expected<Jobs> candidateJobs(const Options &options, const std::vector<Case> &cases) {
+  Jobs jobs;
+  jobs.ofCase.resize(cases.size());
+  const std::vector<Expected<std::string>> texts = explainedCases(options, cases);
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case &one = cases[i];
     if (!texts[i])
@@ -366,18 +386,12 @@ Expected<void> bench::measureCandidates(const Options &options) {
       const bool chosen = candidate["chosen"];
       if (!candidate["rejected"].get<std::string>().empty() || (!chosen && taken >= options.candidates))
         continue;
-      CompileOptions fixed = optionsFor(one);
-      fixed.tileQ = candidate["tileQ"];
-      fixed.tileK = candidate["tileK"];
-      fixed.warps = candidate["warps"];
-      fixed.stages = candidate["stages"];
-      fixed.qRegisters = candidate["qRegisters"];
-      fixed.dvWarps = candidate["dvWarps"];
+      const CompileOptions fixed = optionsOf(one, candidate);
       const std::string key = fmt::format("{} {} {} {} {} {} {}", kernelOf(one), *fixed.tileQ, *fixed.tileK,
                                           *fixed.warps, *fixed.stages, *fixed.qRegisters, *fixed.dvWarps);
       // Options do not name blocks per SM: of plans that differ in it alone the first stands for both.
-      auto &mine = jobsOf[i];
-      Job &job = jobs.try_emplace(key, Job{&one, fixed, candidate["text"], false}).first->second;
+      std::vector<std::string> &mine = jobs.ofCase[i];
+      Job &job = jobs.byKey.try_emplace(key, Job{&one, fixed, candidate["text"], false}).first->second;
       job.chosen = job.chosen || chosen;
       if (std::find(mine.begin(), mine.end(), key) == mine.end()) {
         mine.push_back(key);
@@ -385,58 +399,77 @@ Expected<void> bench::measureCandidates(const Options &options) {
       }
     }
   }
-  std::vector<Job *> all;
-  for (auto &[key, job] : jobs)
-    all.push_back(&job);
+  return jobs;
+}
+
+/// Times the candidates of a case and prints its row. Gives whether the chosen plan is within 10% of the best.
+Expected<bool> measureRanking(const Options &options, const Case &one, const std::vector<std::string> &keys,
+                              const Jobs &jobs, Data &data) {
+  ordered_json rows = ordered_json::array();
+  double best = INFINITY, chosen = INFINITY;
+  std::vector<double> times;
+  data.forget();
+  for (const std::string &key : keys) {
+    const Job &job = jobs.byKey.at(key);
+    if (!job.kernel)
+      return about(one, job.text + ": " + job.kernel.error().text());
+    const KernelImage &image = (*job.kernel).image();
+    Expected<LaunchArgs> args = data.arguments(one, *job.kernel);
+    if (!args)
+      return about(one, args.error().text());
+    Expected<double> milliseconds = data.time(options, *job.kernel, *args);
+    if (!milliseconds)
+      return about(one, job.text + ": " + milliseconds.error().text());
+    times.push_back(*milliseconds);
+    best = std::min(best, *milliseconds);
+    if (job.chosen)
+      chosen = *milliseconds;
+    rows.push_back({{"plan", job.text},
+                    {"chosen", job.chosen},
+                    {"ms", *milliseconds},
+                    {"registers", image.main().registers},
+                    {"spillBytes", image.main().spillBytes}});
+  }
+  const auto rank = 1 + std::count_if(times.begin(), times.end(), [&](double time) { return time < chosen; });
+  print({{"name", one.name},
+         {"peer", "candidates"},
+         {"rank", rank},
+         {"of", times.size()},
+         {"slowdown", chosen / best},
+         {"candidates", rows}});
+  return chosen <= 1.1 * best;
+}
+} // namespace
+
+Expected<void> bench::measureCandidates(const Options &options) {
+  const std::vector<Case> cases = options.cases();
+  Expected<Jobs> jobs = candidateJobs(options, cases);
+  if (!jobs)
+    return jobs.error();
   if (options.compileOnly) {
     for (size_t i = 0; i < cases.size(); ++i)
-      for (const std::string &key : jobsOf[i])
-        print({{"name", cases[i].name}, {"plan", jobs.at(key).text}, {"chosen", jobs.at(key).chosen}});
+      for (const std::string &key : jobs->ofCase[i]) {
+        const Job &job = jobs->byKey.at(key);
+        print({{"name", cases[i].name}, {"plan", job.text}, {"chosen", job.chosen}});
+      }
     return {};
   }
   Expected<Data> data = Data::create(options, cases);
   if (!data)
     return data.error();
+  std::vector<Job *> all;
+  for (auto &[key, job] : jobs->byKey)
+    all.push_back(&job);
   inParallel(all.size(),
              [&](size_t i) { all[i]->kernel = compile(all[i]->one->make(), all[i]->options, options.target); });
 
   int within = 0, counted = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
-    const Case &one = cases[i];
-    ordered_json rows = ordered_json::array();
-    double best = INFINITY, chosen = INFINITY;
-    std::vector<double> times;
-    data->forget();
-    for (const std::string &key : jobsOf[i]) {
-      const Job &job = jobs.at(key);
-      if (!job.kernel)
-        return about(one, job.text + ": " + job.kernel.error().text());
-      const KernelImage &image = (*job.kernel).image();
-      Expected<LaunchArgs> args = data->arguments(one, *job.kernel);
-      if (!args)
-        return about(one, args.error().text());
-      Expected<double> milliseconds = data->time(options, *job.kernel, *args);
-      if (!milliseconds)
-        return about(one, job.text + ": " + milliseconds.error().text());
-      times.push_back(*milliseconds);
-      best = std::min(best, *milliseconds);
-      if (job.chosen)
-        chosen = *milliseconds;
-      rows.push_back({{"plan", job.text},
-                      {"chosen", job.chosen},
-                      {"ms", *milliseconds},
-                      {"registers", image.main().registers},
-                      {"spillBytes", image.main().spillBytes}});
-    }
-    const auto rank = 1 + std::count_if(times.begin(), times.end(), [&](double time) { return time < chosen; });
+    Expected<bool> isWithin = measureRanking(options, cases[i], jobs->ofCase[i], *jobs, *data);
+    if (!isWithin)
+      return isWithin.error();
     counted += 1;
-    within += chosen <= 1.1 * best;
-    print({{"name", one.name},
-           {"peer", "candidates"},
-           {"rank", rank},
-           {"of", times.size()},
-           {"slowdown", chosen / best},
-           {"candidates", rows}});
+    within += *isWithin;
   }
   print({{"name", "candidates"},
          {"peer", "summary"},

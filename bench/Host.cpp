@@ -281,21 +281,9 @@ static Expected<void> measureStep(const Options &options) {
   return {};
 }
 
-Expected<void> bench::measureHost(const Options &options) {
-  namespace fs = std::filesystem;
-  std::string folder = (fs::temp_directory_path() / "attune-bench-XXXXXX").string();
-  if (!mkdtemp(folder.data()))
-    return Error{folder + " cannot be made"};
-  struct Cleanup {
-    const std::string &folder;
-    ~Cleanup() {
-      std::error_code ignored;
-      fs::remove_all(folder, ignored);
-    }
-  } cleanup{folder};
-
-  // New processes: with an empty cache, then from the disk. NVRTC has a cache of its own, which would hide what it
-  // costs.
+/// New processes: with an empty cache, then from the disk. Their caches are folders of `folder`.
+static Expected<void> measureProcesses(const Options &options, const std::string &folder) {
+  // NVRTC has a cache of its own, which would hide what it costs.
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   std::vector<ordered_json> cold, warm;
   for (int i = 0; i < 3; ++i)
@@ -325,10 +313,13 @@ Expected<void> bench::measureHost(const Options &options) {
            {"processMs", middle(*rows, "processMs")},
            {"split", (*rows)[rows->size() / 2]["split"]}});
   }
+  return {};
+}
 
-  // In this process: the same variant, traced and compiled again.
+/// In this process: the same variant, traced and compiled again. Gives its kernel.
+static Expected<Kernel> measureCompileAgain(const Options &options, const std::string &cacheDirectory) {
   CompileOptions compiling = hostOptions;
-  compiling.cacheDir = folder + "/0";
+  compiling.cacheDir = cacheDirectory;
   std::vector<double> again;
   Kernel kernel;
   for (int i = 0; i < 1000; ++i) {
@@ -340,8 +331,11 @@ Expected<void> bench::measureHost(const Options &options) {
     kernel = *compiled;
   }
   print({{"name", "host/compile-again"}, {"group", "host"}, {"peer", "attune"}, {"ms", median(again)}});
+  return kernel;
+}
 
-  // The checks of a launch; no memory is touched.
+/// The checks of a launch; no memory is touched.
+static Expected<void> measureChecks(const Kernel &kernel) {
   const Device device = kernel.device();
   auto view = [&](int64_t address, DType dtype, std::initializer_list<int64_t> shape) {
     return Tensor::contiguous(reinterpret_cast<void *>(address << 30), dtype, shape, device);
@@ -361,9 +355,30 @@ Expected<void> bench::measureHost(const Options &options) {
     checks.push_back(secondsSince(begin)); // of 1000 calls in seconds: milliseconds of one
   }
   print({{"name", "host/launch-checks"}, {"group", "host"}, {"peer", "attune"}, {"ms", median(checks)}});
-  if (!options.target.isCuda())
-    return {};
-  if (Expected<void> measured = measureLaunch(options, kernel); !measured)
+  return {};
+}
+
+Expected<void> bench::measureHost(const Options &options) {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "attune-bench-XXXXXX").string();
+  if (!mkdtemp(folder.data()))
+    return Error{folder + " cannot be made"};
+  struct Cleanup {
+    const std::string &folder;
+    ~Cleanup() {
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+    }
+  } cleanup{folder};
+
+  if (Expected<void> measured = measureProcesses(options, folder); !measured)
+    return measured;
+  Expected<Kernel> kernel = measureCompileAgain(options, folder + "/0");
+  if (!kernel)
+    return kernel.error();
+  if (Expected<void> measured = measureChecks(*kernel); !measured || !options.target.isCuda())
+    return measured;
+  if (Expected<void> measured = measureLaunch(options, *kernel); !measured)
     return measured;
   return measureStep(options);
 }

@@ -198,17 +198,27 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   if (!dtype)
     return dtype.error();
   auto number = [](int value) { return value ? std::optional(value) : std::nullopt; };
-  auto flag = [](int value) { return value >= 0 ? std::optional(value != 0) : std::nullopt; };
-  const std::pair<const char *, int> flags[] = {
-      {"q_registers", options->q_registers}, {"longest_first", options->longest_first},
-      {"persistent", options->persistent},   {"ping_pong", options->ping_pong},
-      {"overlap", options->overlap},         {"stage_biases", options->stage_biases},
-      {"pack_gqa", options->pack_gqa},       {"split_keys", options->split_keys}};
-  for (const auto &[name, value] : flags)
+  struct Flag {
+    const char *name;
+    int value;
+    std::optional<bool> CompileOptions::*field;
+  };
+  const Flag flags[] = {{"q_registers", options->q_registers, &CompileOptions::qRegisters},
+                        {"longest_first", options->longest_first, &CompileOptions::longestFirst},
+                        {"persistent", options->persistent, &CompileOptions::persistent},
+                        {"ping_pong", options->ping_pong, &CompileOptions::pingPong},
+                        {"overlap", options->overlap, &CompileOptions::overlap},
+                        {"stage_biases", options->stage_biases, &CompileOptions::stageBiases},
+                        {"pack_gqa", options->pack_gqa, &CompileOptions::packGqa},
+                        {"split_keys", options->split_keys, &CompileOptions::splitKeys}};
+  CompileOptions result;
+  for (const auto &[name, value, field] : flags) {
     if (value < -1 || value > 1)
       return Error{
           fmt::format("attune_options.{} is {}, but must be 0, 1 or, for the cost model's choice, -1", name, value)};
-  CompileOptions result;
+    if (value >= 0)
+      result.*field = value != 0;
+  }
   result.dtype = *dtype;
   result.headDim = options->head_dim;
   result.headDimV = options->head_dim_v;
@@ -220,14 +230,6 @@ Expected<CompileOptions> optionsOf(const attune_options *given) {
   result.dvWarps = number(options->dv_warps);
   result.blocksPerSm = number(options->blocks_per_sm);
   result.queryStages = number(options->query_stages);
-  result.qRegisters = flag(options->q_registers);
-  result.longestFirst = flag(options->longest_first);
-  result.persistent = flag(options->persistent);
-  result.pingPong = flag(options->ping_pong);
-  result.overlap = flag(options->overlap);
-  result.stageBiases = flag(options->stage_biases);
-  result.packGqa = flag(options->pack_gqa);
-  result.splitKeys = flag(options->split_keys);
   static constexpr Tuning tunings[] = {Tuning::Cached, Tuning::Off, Tuning::Measure};
   if (size_t(options->tuning) >= std::size(tunings))
     return Error{fmt::format("attune_options.tuning is {}, but must be one of attune_tuning, 0 to {}",

@@ -1,4 +1,4 @@
-//===- Compile.cpp - The public interface of the compiler -------------------===//
+//===- Compile.cpp - From a source to an image, a kernel or a text ----------===//
 //
 // Cache keys, caches and NVRTC. A cache hit is served here, before any MLIR object (Lowering.h) is created.
 //
@@ -15,7 +15,6 @@
 #include "driver/ExplainBackward.h"
 #include "driver/Lowering.h"
 #include "driver/PlanJson.h"
-#include "driver/Tuner.h"
 #include "passes/analysis/cost/PlanSpace.h"
 #include "runtime/Cache.h"
 #include "runtime/Cubin.h"
@@ -123,8 +122,7 @@ static Expected<void> checkGradients(const Variant &variant, const CompileOption
   return {};
 }
 
-/// Checks a request as far as possible before anything is built.
-static Expected<void> checkRequest(const Source &source, const CompileOptions &options, const Target &target) {
+Expected<void> attune::driver::checkRequest(const Source &source, const CompileOptions &options, const Target &target) {
   if (source.variant && source.variant->error())
     return *source.variant->error();
   Expected<const ArchInfo *> arch = archInfo(target.arch);
@@ -232,9 +230,23 @@ static KernelCache &cacheOf(const CompileOptions &options) {
 // Compiling
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// An image, and its JSON plan as an object that may get further members.
+struct PlannedImage {
+  KernelImage image = {};
+  ordered_json plan = {};
+
+  /// The image with its whole plan.
+  KernelImage finished() && {
+    image.planJson = plan.dump();
+    return std::move(image);
+  }
+};
+} // namespace
+
 /// A complete compilation, without caches.
-static Expected<KernelImage> buildImage(const Source &source, const CompileOptions &options, const Target &target,
-                                        double traceMilliseconds) {
+static Expected<PlannedImage> buildImage(const Source &source, const CompileOptions &options, const Target &target,
+                                         double traceMilliseconds) {
   const Nvrtc *nvrtc = nullptr;
   if (target.isCuda()) {
     Expected<const Nvrtc *> found = Nvrtc::get();
@@ -289,8 +301,8 @@ static Expected<KernelImage> buildImage(const Source &source, const CompileOptio
     image.binary = std::move(lowered->object);
     image.path = "cpu";
   }
-  image.planJson = planJson(*lowered, options, target, &image).dump();
-  return image;
+  ordered_json plan = planJson(*lowered, options, target, &image);
+  return PlannedImage{std::move(image), std::move(plan)};
 }
 
 /// Whether compilation chooses the fields of a plan that `options` leave open.
@@ -354,12 +366,71 @@ static bool settlesByModel(const Source &source, const CompileOptions &options, 
   return ops && *ops > mostOpsOfSeveralPlans;
 }
 
-/// `image` with the reason why this plan was chosen although it spills.
-static KernelImage spillingBecause(KernelImage image, std::string reason) {
-  ordered_json plan = ordered_json::parse(image.planJson);
-  plan["spills"] = std::move(reason);
-  image.planJson = plan.dump();
-  return image;
+static std::string harmlessSpills(DType dtype) {
+  return fmt::format(
+      "up to {} bytes cost a kernel of {} no time that was measured; plans that spill none are no quicker",
+      harmlessSpillBytes(dtype), name(dtype));
+}
+
+/// Why the first plan is used although its kernel spills; nullopt where further plans are compiled.
+static std::optional<std::string> reasonForFirst(const PlannedImage &first, const Source &source,
+                                                 const CompileOptions &options, const Target &target) {
+  const KernelSignature &signature = first.image.signature;
+  const int headDim = std::max(signature.headDim, signature.headDimV);
+  if (headDim > spillFreeHeadDim(planOfFields(first.plan).producerWarps > 0))
+    return fmt::format("tiles of head dim {} take more registers than a thread has in every plan; this one is the "
+                       "quickest by the cost model",
+                       headDim);
+  if (first.image.main().spillBytes <= harmlessSpillBytes(signature.dtype))
+    return harmlessSpills(signature.dtype);
+  if (settlesByModel(source, options, target))
+    return fmt::format("of a score and mask of more than {} ops the cost model's first plan alone is compiled; fix its "
+                       "tiles to try another",
+                       mostOpsOfSeveralPlans);
+  return std::nullopt;
+}
+
+/// Compiles plans of the ranking with more and more free registers until one spills no more than harmlessSpillBytes.
+/// `best` becomes the image that spills least, with the list of attempts.
+static Expected<void> reduceSpills(PlannedImage &best, const std::vector<RankedPlan> &ranked, const Source &source,
+                                   const CompileOptions &options, const Target &target, double traceMilliseconds) {
+  constexpr size_t maxAttempts = 4;
+  const int harmless = harmlessSpillBytes(best.image.signature.dtype);
+  auto free = [](const RankedPlan &plan) { return plan.cost.registerLimit - plan.cost.registers; };
+  auto spillsOf = [](const PlannedImage &built) { return built.image.main().spillBytes; };
+  auto attemptOf = [&](const PlannedImage &built) {
+    return ordered_json{{"text", built.plan.at("text")}, {"spillBytes", spillsOf(built)}};
+  };
+  ordered_json attempts = {attemptOf(best)};
+  int unchanged = 0, tried = free(ranked.front());
+  for (const RankedPlan &candidate : ranked) {
+    if (attempts.size() == maxAttempts || !candidate.accepted())
+      break;
+    if (free(candidate) <= tried)
+      continue;
+    tried = free(candidate);
+    logLine(LogLevel::Info, "{} for {} spills {} bytes; compiling {}", best.image.name, target.arch, spillsOf(best),
+            candidate.plan.text());
+    Expected<PlannedImage> next = buildImage(source, withPlan(options, candidate.plan), target, traceMilliseconds);
+    if (!next)
+      return next.error();
+    attempts.push_back(attemptOf(*next));
+    unchanged = spillsOf(*next) == spillsOf(best) ? unchanged + 1 : 0;
+    for (auto time : {&CompileTimes::ir, &CompileTimes::print, &CompileTimes::nvrtc})
+      next->image.times.*time += best.image.times.*time;
+    if (spillsOf(*next) < spillsOf(best))
+      best = std::move(*next);
+    else
+      best.image.times = next->image.times;
+    if (unchanged == 2 || spillsOf(best) <= harmless)
+      break;
+  }
+  best.plan["attempts"] = attempts;
+  if (spillsOf(best) > 0)
+    best.plan["spills"] = spillsOf(best) <= harmless
+                              ? harmlessSpills(best.image.signature.dtype)
+                              : fmt::format("the least of {} plans that were compiled", attempts.size());
+  return {};
 }
 
 /// The image of the best-ranked plan whose kernel does not spill. The cost model only estimates registers; the cubin
@@ -368,71 +439,22 @@ static KernelImage spillingBecause(KernelImage image, std::string reason) {
 /// plans in a row have the same local memory: then local memory holds arrays of math functions, which no plan avoids.
 /// If settlesByModel, only the first plan is compiled. The image's JSON plan lists the compiled plans, and the reason
 /// if the chosen plan spills.
-static Expected<KernelImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
-                                         double traceMilliseconds) {
-  constexpr size_t maxAttempts = 4;
-  Expected<KernelImage> best = buildImage(source, options, target, traceMilliseconds);
-  if (!best || best->main().spillBytes == 0 || !choosesSchedule(source, options))
+static Expected<PlannedImage> settleImage(const Source &source, const CompileOptions &options, const Target &target,
+                                          double traceMilliseconds) {
+  Expected<PlannedImage> best = buildImage(source, options, target, traceMilliseconds);
+  if (!best || best->image.main().spillBytes == 0 || !choosesSchedule(source, options))
     return best;
-  const KernelSignature &signature = best->signature;
-  const int headDim = std::max(signature.headDim, signature.headDimV), harmless = harmlessSpillBytes(signature.dtype);
-  if (headDim > spillFreeHeadDim(planOf(*best).producerWarps > 0))
-    return spillingBecause(std::move(*best),
-                           fmt::format("tiles of head dim {} take more registers than a thread has in "
-                                       "every plan; this one is the quickest by the cost model",
-                                       headDim));
-  const std::string isHarmless =
-      fmt::format("up to {} bytes cost a kernel of {} no time that was measured; plans that spill none are no quicker",
-                  harmless, name(signature.dtype));
-  if (best->main().spillBytes <= harmless)
-    return spillingBecause(std::move(*best), isHarmless);
-  if (settlesByModel(source, options, target))
-    return spillingBecause(std::move(*best),
-                           fmt::format("of a score and mask of more than {} ops the cost model's first plan alone is "
-                                       "compiled; fix its tiles to try another",
-                                       mostOpsOfSeveralPlans));
+  if (std::optional<std::string> reason = reasonForFirst(*best, source, options, target)) {
+    best->plan["spills"] = std::move(*reason);
+    return best;
+  }
   Lowered described;
   Expected<std::vector<RankedPlan>> ranked = rank(source, options, target, {}, described);
   if (!ranked)
     return best;
-  auto free = [](const RankedPlan &plan) { return plan.cost.registerLimit - plan.cost.registers; };
-  auto attemptOf = [](const KernelImage &image) {
-    return ordered_json{{"text", ordered_json::parse(image.planJson).at("text")},
-                        {"spillBytes", image.main().spillBytes}};
-  };
-  ordered_json attempts = {attemptOf(*best)};
-  int unchanged = 0, tried = free(ranked->front());
-  for (const RankedPlan &candidate : *ranked) {
-    if (attempts.size() == maxAttempts || !candidate.accepted())
-      break;
-    if (free(candidate) <= tried)
-      continue;
-    tried = free(candidate);
-    logLine(LogLevel::Info, "{} for {} spills {} bytes; compiling {}", best->name, target.arch, best->main().spillBytes,
-            candidate.plan.text());
-    Expected<KernelImage> next = buildImage(source, withPlan(options, candidate.plan), target, traceMilliseconds);
-    if (!next)
-      return next;
-    attempts.push_back(attemptOf(*next));
-    unchanged = next->main().spillBytes == best->main().spillBytes ? unchanged + 1 : 0;
-    for (auto time : {&CompileTimes::ir, &CompileTimes::print, &CompileTimes::nvrtc})
-      next->times.*time += best->times.*time;
-    if (next->main().spillBytes < best->main().spillBytes)
-      best = std::move(next);
-    else
-      best->times = next->times;
-    if (unchanged == 2 || best->main().spillBytes <= harmless)
-      break;
-  }
-  ordered_json plan = ordered_json::parse(best->planJson);
-  plan["attempts"] = attempts;
-  best->planJson = plan.dump();
-  if (best->main().spillBytes == 0)
-    return best;
-  std::string reason = best->main().spillBytes <= harmless
-                           ? isHarmless
-                           : fmt::format("the least of {} plans that were compiled", attempts.size());
-  return spillingBecause(std::move(*best), std::move(reason));
+  if (Expected<void> reduced = reduceSpills(*best, *ranked, source, options, target, traceMilliseconds); !reduced)
+    return reduced.error();
+  return best;
 }
 
 /// settleImage, with the plans of kernels for few queries added to the JSON plan if the schedule is open. If `ahead` is
@@ -440,22 +462,23 @@ static Expected<KernelImage> settleImage(const Source &source, const CompileOpti
 static Expected<KernelImage> settleWithFewQueries(const Source &source, const CompileOptions &options,
                                                   const Target &target, double traceMilliseconds,
                                                   PlanImages *ahead = nullptr) {
-  if (!servesFewQueries(source, options, target))
-    return settleImage(source, options, target, traceMilliseconds);
-  auto few = std::async(std::launch::async, [&] {
-    std::vector<FewQueriesPlan> plans = fewQueriesPlans(source, options, target);
-    if (ahead)
-      *ahead = compilePlans(plans, source, options, target);
-    return plans;
-  });
-  Expected<KernelImage> image = settleImage(source, options, target, traceMilliseconds);
-  const std::vector<FewQueriesPlan> plans = few.get();
-  if (!image)
-    return image;
-  ordered_json plan = ordered_json::parse(image->planJson);
-  plan["fewQueries"] = fewQueriesJson(plans);
-  image->planJson = plan.dump();
-  return image;
+  std::future<std::vector<FewQueriesPlan>> few;
+  if (servesFewQueries(source, options, target))
+    few = std::async(std::launch::async, [&] {
+      std::vector<FewQueriesPlan> plans = fewQueriesPlans(source, options, target);
+      if (ahead)
+        *ahead = compilePlans(plans, source, options, target);
+      return plans;
+    });
+  Expected<PlannedImage> settled = settleImage(source, options, target, traceMilliseconds);
+  if (few.valid()) {
+    const std::vector<FewQueriesPlan> plans = few.get();
+    if (settled)
+      settled->plan["fewQueries"] = fewQueriesJson(plans);
+  }
+  if (!settled)
+    return settled.error();
+  return std::move(*settled).finished();
 }
 
 /// A second cache key of an image, with all fields of its plan fixed. "" if no field was chosen, as the request's key
@@ -492,7 +515,10 @@ static Expected<KernelImage> imageOfEdited(const Source &source, const CompileOp
   generated.cuda.reset();
   generated = settledOptions(source, generated, target);
   generated.cuda = options.cuda;
-  return buildImage(source, generated, target, 0);
+  Expected<PlannedImage> built = buildImage(source, generated, target, 0);
+  if (!built)
+    return built.error();
+  return std::move(*built).finished();
 }
 
 /// The kernel of an image, with its module loaded.
@@ -528,29 +554,30 @@ static std::string memoryPlace(const CompileOptions &options, const Target &targ
   return place;
 }
 
-/// `kernel`, with a Kernel::prepare that compiles again with the additional sizes.
-static Kernel preparing(const Kernel &kernel, const Source &source, const CompileOptions &options,
-                        const Target &target) {
+/// `kernel`, with a Kernel::prepare that compiles again, by `recompile`, with the additional sizes.
+static Kernel preparing(const Kernel &kernel, const Source &source, const CompileOptions &options, const Target &target,
+                        CompileFunction recompile) {
   return kernel.withPrepare([variant = source.variant ? std::optional(*source.variant) : std::nullopt,
-                             text = source.text ? std::optional(*source.text) : std::nullopt, options,
-                             target](const std::vector<ProblemSizes> &sizes) {
+                             text = source.text ? std::optional(*source.text) : std::nullopt, options, target,
+                             recompile](const std::vector<ProblemSizes> &sizes) {
     CompileOptions more = options;
     more.shapes.insert(more.shapes.end(), sizes.begin(), sizes.end());
-    return compileSource({variant ? &*variant : nullptr, text ? &*text : nullptr}, more, target);
+    return recompile({variant ? &*variant : nullptr, text ? &*text : nullptr}, more, target);
   });
 }
 
-/// The kernel of a request, with its alternatives. `settle` compiles the image if it is in no cache; `ahead` holds
-/// images of alternatives that `settle` has compiled in parallel.
+/// The kernel of a request. `settle` compiles the image if it is in no cache. With `recompile` the kernel has
+/// alternatives, and prepares further ones by this function; `ahead` holds images of alternatives that `settle` has
+/// compiled in parallel.
 template <typename Settle>
 static Expected<Kernel> kernelOf(const Source &source, const CompileOptions &options, const Target &target,
-                                 bool alternatives, Settle &&settle, PlanImages *ahead = nullptr) {
+                                 Settle &&settle, CompileFunction recompile = nullptr, PlanImages *ahead = nullptr) {
   auto load = [&](KernelImage image) -> Expected<Kernel> {
     Expected<Kernel> kernel = loadImage(std::move(image), target);
-    if (!kernel || !alternatives || !leavesScheduleOpen(source, options))
+    if (!kernel || !recompile || !leavesScheduleOpen(source, options))
       return kernel;
     return preparing(withAlternatives(*kernel, source, options, target, ahead ? std::move(*ahead) : PlanImages()),
-                     source, options, target);
+                     source, options, target, recompile);
   };
   if (!usesCache(options)) {
     Expected<KernelImage> image = settle();
@@ -561,22 +588,25 @@ static Expected<Kernel> kernelOf(const Source &source, const CompileOptions &opt
     return key.error();
   auto check = [&](const KernelImage &image) { return checkImage(image, source, options, target); };
   auto entryKey = [&](const KernelImage &image) { return entryKeyOf(image, source, options, target); };
-  return cacheOf(options).getOrCompile(*key, memoryPlace(options, target, alternatives), settle, load, check, entryKey);
+  return cacheOf(options).getOrCompile(*key, memoryPlace(options, target, recompile != nullptr), settle, load, check,
+                                       entryKey);
 }
 
 Expected<Kernel> attune::driver::kernelOfImage(KernelImage image, const Source &source, const CompileOptions &options,
                                                const Target &target) {
-  return kernelOf(source, options, target, false, [&] { return Expected<KernelImage>(std::move(image)); });
+  return kernelOf(source, options, target, [&] { return Expected<KernelImage>(std::move(image)); });
 }
 
 Expected<Kernel> attune::driver::compileSource(const Source &source, const CompileOptions &options,
                                                const Target &target) {
+  return compileSource(source, options, target, compileSource);
+}
+
+Expected<Kernel> attune::driver::compileSource(const Source &source, const CompileOptions &options,
+                                               const Target &target, CompileFunction recompile) {
   if (Expected<void> good = checkRequest(source, options, target); !good)
     return good.error();
   openCompiler(target);
-  if (options.tuning == Tuning::Measure)
-    if (Expected<void> measured = measureMissing(source, options, target); !measured)
-      return measured.error();
   auto begin = std::chrono::steady_clock::now();
   Expected<Kernel> kernel = [&]() -> Expected<Kernel> {
     if (options.cuda) {
@@ -585,8 +615,9 @@ Expected<Kernel> attune::driver::compileSource(const Source &source, const Compi
     }
     PlanImages ahead;
     return kernelOf(
-        source, options, target, /*alternatives=*/true,
-        [&] { return settleWithFewQueries(source, options, target, millisecondsSince(begin), &ahead); }, &ahead);
+        source, options, target,
+        [&] { return settleWithFewQueries(source, options, target, millisecondsSince(begin), &ahead); }, recompile,
+        &ahead);
   }();
   if (!kernel)
     return kernel;
@@ -595,7 +626,7 @@ Expected<Kernel> attune::driver::compileSource(const Source &source, const Compi
     assignSchedule(ofBackward, PlanChoice());
     ofBackward.cuda.reset();
     ofBackward.backward = true;
-    Expected<Kernel> backward = compileSource(source, ofBackward, target);
+    Expected<Kernel> backward = compileSource(source, ofBackward, target, recompile);
     if (!backward)
       return backward;
     kernel = kernel->withBackward(std::move(*backward));
@@ -813,15 +844,9 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
 }
 
 //===----------------------------------------------------------------------===//
-// The interface
+// The interface, without compile() of CompileTuned.cpp
 //===----------------------------------------------------------------------===//
 
-Expected<Kernel> attune::compile(const Variant &variant, const CompileOptions &options, const Target &target) {
-  return compileSource({.variant = &variant}, options, target);
-}
-Expected<Kernel> attune::compileFromText(const IrText &text, const CompileOptions &options, const Target &target) {
-  return compileSource({.text = &text}, options, target);
-}
 Expected<KernelImage> attune::compileImage(const Variant &variant, const CompileOptions &options,
                                            const Target &target) {
   return imageOfSource({.variant = &variant}, options, target);

@@ -15,7 +15,15 @@ namespace attune::driver {
 
 /// compileImage for a variant or for IR text.
 Expected<KernelImage> imageOfSource(const Source &source, const CompileOptions &options, const Target &target);
-/// compile for a variant or for IR text.
+/// Checks a request as far as possible before anything is built.
+Expected<void> checkRequest(const Source &source, const CompileOptions &options, const Target &target);
+
+/// A function that gives the kernel of a request.
+using CompileFunction = Expected<Kernel> (*)(const Source &, const CompileOptions &, const Target &);
+/// compile for a variant or for IR text, with the measured plans that are stored. It measures nothing: Tuning::Measure
+/// is as Tuning::Cached. Kernel::prepare compiles by `recompile`, or by compileSource itself.
+Expected<Kernel> compileSource(const Source &source, const CompileOptions &options, const Target &target,
+                               CompileFunction recompile);
 Expected<Kernel> compileSource(const Source &source, const CompileOptions &options, const Target &target);
 /// The kernel of an image that imageOfSource returned for the same arguments, from the memory cache if it is there.
 Expected<Kernel> kernelOfImage(KernelImage image, const Source &source, const CompileOptions &options,

@@ -148,12 +148,10 @@ static const KernelEntry &plannedEntry(const Lowered &lowered, const KernelImage
   return found == image.entries.end() ? image.main() : *found;
 }
 
-ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
-                                      const KernelImage *image) {
-  const Plan &plan = lowered.plan;
+/// The member "shared": the buffers of the lowered kernel, or those of the cost model.
+static ordered_json sharedJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
+                               const KernelImage *image) {
   const ArchInfo *arch = findArch(target.arch);
-  const PlanCost *cost = lowered.predicted ? &lowered.predicted->cost : nullptr;
-
   ordered_json buffers = ordered_json::array();
   int64_t sharedBytes = int64_t(lowered.sharedBytes);
   if (!lowered.buffers.empty()) {
@@ -162,14 +160,62 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
       if (buffer.offset >= 0)
         entry["offset"] = buffer.offset;
     }
-  } else if (cost) {
-    for (const SharedBuffer &buffer : cost->shared)
+  } else if (lowered.predicted) {
+    const PlanCost &cost = lowered.predicted->cost;
+    for (const SharedBuffer &buffer : cost.shared)
       buffers.push_back({{"name", buffer.name}, {"bytes", buffer.bytes}});
-    sharedBytes = cost->sharedBytes;
+    sharedBytes = cost.sharedBytes;
   }
   if (!target.isCuda() && image)
     sharedBytes = int64_t(image->main().sharedBytes);
+  const size_t budget = options.sramBudget ? options.sramBudget : arch ? arch->sharedBytesPerBlock : 0;
+  return {{"bytes", sharedBytes}, {"budget", budget}, {"buffers", buffers}};
+}
 
+/// The member "registers".
+static ordered_json registersJson(const Lowered &lowered, const KernelImage *image) {
+  ordered_json registers = ordered_json::object();
+  if (lowered.predicted) {
+    registers["estimated"] = lowered.predicted->cost.registers;
+    registers["limit"] = lowered.predicted->cost.registerLimit;
+  }
+  if (image && image->main().registers) {
+    registers["actual"] = plannedEntry(lowered, *image).registers;
+    registers["spillBytes"] = plannedEntry(lowered, *image).spillBytes;
+  }
+  return registers;
+}
+
+/// The member "traffic".
+static ordered_json trafficJson(const PlanCost &cost, const PlanRequest &request) {
+  return {{"bytes", cost.trafficBytes},
+          {"readBytes", cost.readBytes},
+          {"writtenBytes", cost.writtenBytes},
+          {"hbmReadBytes", cost.hbmReadBytes},
+          {"hbmBytes", cost.hbmBytes},
+          {"standardAttentionBytes", cost.standardAttentionBytes},
+          {"visitedTiles", cost.visitedTiles},
+          {"maskedTiles", cost.partialTiles},
+          {"allTiles", cost.allTiles},
+          {"keySplits", cost.keySplits},
+          {"ratio", cost.trafficBytes > 0 ? cost.standardAttentionBytes / cost.trafficBytes : 0.0},
+          {"sizes", sizesJson(request)}};
+}
+
+/// The member "predicted".
+static ordered_json predictedJson(const PlanCost &cost) {
+  ordered_json units = ordered_json::object();
+  for (const auto &[unit, seconds] : cost.units)
+    units[std::string(unit)] = seconds * 1e6;
+  return {{"microseconds", cost.totalSeconds * 1e6},
+          {"limitedBy", cost.limitedBy},
+          {"busy", cost.busy},
+          {"unitMicroseconds", units}};
+}
+
+ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptions &options, const Target &target,
+                                      const KernelImage *image) {
+  const Plan &plan = lowered.plan;
   ordered_json result = {{"arch", target.arch},
                          {"tileQ", plan.tileQ},
                          {"tileK", plan.tileK},
@@ -189,11 +235,7 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
                          {"packGqa", plan.packGqa},
                          {"splitKeys", plan.splitKeys},
                          {"text", planText(plan, target)}};
-  result["shared"] = {{"bytes", sharedBytes},
-                      {"budget", options.sramBudget ? options.sramBudget
-                                 : arch             ? arch->sharedBytesPerBlock
-                                                    : 0},
-                      {"buffers", buffers}};
+  result["shared"] = sharedJson(lowered, options, target, image);
   for (const auto &[decision, text] : lowered.schedule)
     result["schedule"][decision] = text;
   if (!lowered.remarks.empty())
@@ -203,45 +245,18 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
   if (image)
     if (ordered_json workspace = workspaceJson(image->signature); !workspace.empty())
       result["workspace"] = std::move(workspace);
-  if (target.isCuda()) {
-    ordered_json registers = ordered_json::object();
-    if (cost) {
-      registers["estimated"] = cost->registers;
-      registers["limit"] = cost->registerLimit;
-    }
-    if (image && image->main().registers) {
-      registers["actual"] = plannedEntry(lowered, *image).registers;
-      registers["spillBytes"] = plannedEntry(lowered, *image).spillBytes;
-    }
-    result["registers"] = registers;
-    if (image && image->entries.size() > 1)
-      for (const KernelEntry &entry : image->entries)
-        result["kernels"].push_back({{"name", entry.symbol},
-                                     {"threads", entry.threads},
-                                     {"sharedBytes", entry.sharedBytes},
-                                     {"registers", entry.registers},
-                                     {"spillBytes", entry.spillBytes}});
-  }
-  if (cost) {
-    result["traffic"] = {{"bytes", cost->trafficBytes},
-                         {"readBytes", cost->readBytes},
-                         {"writtenBytes", cost->writtenBytes},
-                         {"hbmReadBytes", cost->hbmReadBytes},
-                         {"hbmBytes", cost->hbmBytes},
-                         {"standardAttentionBytes", cost->standardAttentionBytes},
-                         {"visitedTiles", cost->visitedTiles},
-                         {"maskedTiles", cost->partialTiles},
-                         {"allTiles", cost->allTiles},
-                         {"keySplits", cost->keySplits},
-                         {"ratio", cost->trafficBytes > 0 ? cost->standardAttentionBytes / cost->trafficBytes : 0.0},
-                         {"sizes", sizesJson(*lowered.request)}};
-    ordered_json units = ordered_json::object();
-    for (const auto &[unit, seconds] : cost->units)
-      units[std::string(unit)] = seconds * 1e6;
-    result["predicted"] = {{"microseconds", cost->totalSeconds * 1e6},
-                           {"limitedBy", cost->limitedBy},
-                           {"busy", cost->busy},
-                           {"unitMicroseconds", units}};
+  if (target.isCuda())
+    result["registers"] = registersJson(lowered, image);
+  if (target.isCuda() && image && image->entries.size() > 1)
+    for (const KernelEntry &entry : image->entries)
+      result["kernels"].push_back({{"name", entry.symbol},
+                                   {"threads", entry.threads},
+                                   {"sharedBytes", entry.sharedBytes},
+                                   {"registers", entry.registers},
+                                   {"spillBytes", entry.spillBytes}});
+  if (lowered.predicted) {
+    result["traffic"] = trafficJson(lowered.predicted->cost, *lowered.request);
+    result["predicted"] = predictedJson(lowered.predicted->cost);
   }
   return result;
 }

@@ -17,7 +17,7 @@ Expected<std::vector<TuneResult>> tuneSource(const Source &source, const Compile
 /// so `own` is scaled by the ratio of the winner's median over all launches to its median over these first launches.
 double timeAgainst(std::span<const double> own, std::span<const double> winner);
 
-/// Tunes the sizes of options.shapes that are not measured yet.
+/// Tunes the sizes of options.shapes that are not measured yet. Precondition: checkRequest.
 Expected<void> measureMissing(const Source &source, const CompileOptions &options, const Target &target);
 
 } // namespace attune::driver

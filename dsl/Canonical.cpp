@@ -90,6 +90,14 @@ void dsl::Numbering::describe(const Node &node) {
     if (node.indexRange != IndexRange::Checked)
       text += node.indexRange == IndexRange::Clamped ? " clamped" : " broadcast";
     break;
+  case Op::Search:
+    text += ' ';
+    text += node.name;
+    text += ' ';
+    text += name(node.elementType);
+    text += ' ';
+    text += name(node.side);
+    break;
   default:
     break;
   }

@@ -20,14 +20,14 @@ using dsl::place;
 
 std::string_view name(Op op) {
   static constexpr std::array<std::string_view, size_t(Op::Invalid) + 1> names = {
-      "constant", "coordinate", "extent", "scalar", "input",  "load", "add", "sub",  "mul",
-      "div",      "rem",        "min",    "max",    "neg",    "abs",
+      "constant", "coordinate", "extent", "scalar", "input",  "load", "searchsorted", "add",  "sub",
+      "mul",      "div",        "rem",    "min",    "max",    "neg",  "abs",
 #define ATTUNE_FUNCTION1(op, name, ...) #name,
 #define ATTUNE_FUNCTION2(op, name, ...) #name,
 #define ATTUNE_EXPANDED1(op, name, ...) #name,
 #include "attune/Functions.def"
-      "select",   "lt",         "le",     "gt",     "ge",     "eq",   "ne",  "and",  "or",
-      "not",      "bitand",     "bitor",  "bitxor", "bitnot", "shl",  "shr", "cast", "invalid"};
+      "select",   "lt",         "le",     "gt",     "ge",     "eq",   "ne",           "and",  "or",
+      "not",      "bitand",     "bitor",  "bitxor", "bitnot", "shl",  "shr",          "cast", "invalid"};
   return names[size_t(op)];
 }
 
@@ -40,6 +40,8 @@ std::string_view name(Extent extent) {
   static constexpr std::string_view names[] = {"B", "H", "Sq", "Sk"};
   return names[size_t(extent)];
 }
+
+std::string_view name(SearchSide side) { return side == SearchSide::Left ? "left" : "right"; }
 
 //===----------------------------------------------------------------------===//
 // Source locations and checks of names
@@ -380,15 +382,36 @@ std::string indexExample(const TensorDecl &tensor) {
   return chained;
 }
 
-Expr loadElement(const TensorDecl &tensor, std::vector<NodeRef> indices, const std::source_location &declared,
-                 const std::source_location &used) {
-  SourceLocation where = place(used);
+/// The error of a captured tensor whose name or rank no tensor can have.
+std::optional<Expr> faultOf(const TensorDecl &tensor, const std::source_location &declared) {
   if (auto fault = dsl::nameFault("tensor name", tensor.name))
     return invalid(*fault, place(declared));
   if (tensor.rank < 0 || tensor.rank > Node::maxRank)
     return invalid(fmt::format("tensor \"{}\" has rank {}, but must have rank 0 to {}; merge some of its dimensions",
                                tensor.name, tensor.rank, Node::maxRank),
                    place(declared));
+  return std::nullopt;
+}
+
+/// A node that reads the captured `tensor`.
+Node reading(Op op, const TensorDecl &tensor, std::vector<NodeRef> operands, SourceLocation where) {
+  Node node;
+  node.op = op;
+  node.elementType = tensor.dtype;
+  node.name = tensor.name;
+  node.rank = tensor.rank;
+  node.operands = std::move(operands);
+  node.where = std::move(where);
+  return node;
+}
+
+DType valueType(DType element) { return isFloat(element) ? DType::F32 : element; }
+
+Expr loadElement(const TensorDecl &tensor, std::vector<NodeRef> indices, const std::source_location &declared,
+                 const std::source_location &used) {
+  SourceLocation where = place(used);
+  if (auto fault = faultOf(tensor, declared))
+    return *fault;
   for (const NodeRef &index : indices)
     if (index->op == Op::Invalid)
       return Expr(index);
@@ -401,14 +424,8 @@ Expr loadElement(const TensorDecl &tensor, std::vector<NodeRef> indices, const s
       return invalid(fmt::format("index {} of tensor \"{}\" is {}, but must be i32 or i64; convert with cast(x, i32)",
                                  i + 1, tensor.name, name(indices[i]->type)),
                      where);
-  Node node;
-  node.op = Op::Load;
-  node.type = isFloat(tensor.dtype) ? DType::F32 : tensor.dtype;
-  node.elementType = tensor.dtype;
-  node.name = tensor.name;
-  node.rank = tensor.rank;
-  node.operands = std::move(indices);
-  node.where = std::move(where);
+  Node node = reading(Op::Load, tensor, std::move(indices), std::move(where));
+  node.type = valueType(tensor.dtype);
   return finish(std::move(node));
 }
 
@@ -434,6 +451,34 @@ Expr Captured::operator()(Operand i, Operand j, Operand l, Operand m) const {
 }
 Expr Captured::operator()(Operand i, Operand j, Operand l, Operand m, Operand n) const {
   return loadElement(tensor, {i.node, j.node, l.node, m.node, n.node}, where, i.where);
+}
+
+Expr searchsorted(const Captured &vector, Operand x, SearchSide side) {
+  const TensorDecl &tensor = vector.tensor;
+  SourceLocation where = place(x.where);
+  if (auto fault = faultOf(tensor, vector.where))
+    return *fault;
+  if (x.node->op == Op::Invalid)
+    return Expr(x.node);
+  if (tensor.rank != 1)
+    return invalid(fmt::format("searchsorted takes a tensor of rank 1, but \"{}\" has rank {}; bind the vector as a "
+                               "tensor of its own",
+                               tensor.name, tensor.rank),
+                   where);
+  if (isBool(tensor.dtype))
+    return invalid(
+        fmt::format("searchsorted takes a tensor of numbers, but \"{}\" is bool; bind it as i32", tensor.name), where);
+  const DType type = valueType(tensor.dtype), given = x.node->type;
+  const bool isWider = type == DType::F32 || (type == DType::I64 && given == DType::I32);
+  if (given != type && !(x.node->op == Op::Constant && !isBool(given) && isWider))
+    return invalid(fmt::format("searchsorted of \"{}\", whose elements are {}, takes an {}, but got {}; convert with "
+                               "cast(x, {})",
+                               tensor.name, name(tensor.dtype), name(type), name(given), name(type)),
+                   where);
+  Node node = reading(Op::Search, tensor, {convert(x.node, type, where)}, where);
+  node.type = DType::I32;
+  node.side = side;
+  return finish(std::move(node));
 }
 
 //===----------------------------------------------------------------------===//
@@ -578,9 +623,10 @@ Expr argument(std::string_view name, const Operand &x) {
 
 const std::vector<FunctionInfo> &functions() {
   static const std::vector<FunctionInfo> all = {
-#define ATTUNE_FUNCTION1(op, name, value, mlir, cuda, quick, costs, gradient, summary) {#name, 1, "", summary},
-#define ATTUNE_FUNCTION2(op, name, value, mlir, cuda, costs, gradientOfX, gradientOfY, summary) {#name, 2, "", summary},
-#define ATTUNE_EXPANDED1(op, name, value, summary) {#name, 1, "", summary},
+#define ATTUNE_FUNCTION1(op, name, value, mlir, cuda, quick, costs, gradient, bounds, summary) {#name, 1, "", summary},
+#define ATTUNE_FUNCTION2(op, name, value, mlir, cuda, costs, gradientOfX, gradientOfY, bounds, summary)                \
+  {#name, 2, "", summary},
+#define ATTUNE_EXPANDED1(op, name, value, bounds, summary) {#name, 1, "", summary},
 #define ATTUNE_COMPOSITE1(name, definition, summary) {#name, 1, #definition, summary},
 #define ATTUNE_COMPOSITE2(name, definition, summary) {#name, 2, #definition, summary},
 #define ATTUNE_COMPOSITE3(name, definition, summary) {#name, 3, #definition, summary},

@@ -271,6 +271,32 @@ public:
     return result;
   }
 
+  /// Reads "blocks": {"tensor": "pattern", "rows": 64, "columns": 64}.
+  std::optional<TextVariant::Blocks> blocks(const std::string &path, const Json &value) {
+    if (!object(path, value, {"tensor", "rows", "columns"}))
+      return std::nullopt;
+    TextVariant::Blocks result;
+    if (const Json *tensor = field(path, value, "tensor", true))
+      result.tensor = string(path + "/tensor", *tensor);
+    if (const Json *rows = field(path, value, "rows", true))
+      result.rows = blockSize(path + "/rows", *rows);
+    if (const Json *columns = field(path, value, "columns", true))
+      result.columns = blockSize(path + "/columns", *columns);
+    return result;
+  }
+
+  /// Reads "keyPages": {"tensor": "pages", "size": 64}.
+  std::optional<TextVariant::Pages> pages(const std::string &path, const Json &value) {
+    if (!object(path, value, {"tensor", "size"}))
+      return std::nullopt;
+    TextVariant::Pages result;
+    if (const Json *tensor = field(path, value, "tensor", true))
+      result.tensor = string(path + "/tensor", *tensor);
+    if (const Json *size = field(path, value, "size", true))
+      result.size = blockSize(path + "/size", *size);
+    return result;
+  }
+
   /// Reads a normaliser: the name of a built-in one, or an object with its definition.
   Normaliser normaliser(const std::string &path, const Json &value, const std::string &sink) {
     if (!value.is_object() || !sink.empty()) {
@@ -300,6 +326,10 @@ public:
 
 private:
   const Outline &outline;
+
+  int blockSize(const std::string &path, const Json &value) {
+    return integer(path, value, 1, std::numeric_limits<int>::max(), "a positive multiple of 16");
+  }
 
   /// Calls `read(key, path, value)` for each field of an object until `read` returns false.
   template <typename Read> void eachField(const std::string &path, const Json &value, Read read) {
@@ -434,32 +464,14 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
       variant.precise = reader.boolean("/precise", *value);
     if (const Json *value = reader.field("", json, "qOffset", false))
       variant.qOffset = reader.boolean("/qOffset", *value);
-
-    constexpr int most = std::numeric_limits<int>::max();
-    const Json *blocks = reader.field("", json, "blocks", false);
-    if (blocks && reader.object("/blocks", *blocks, {"tensor", "rows", "columns"})) {
-      TextVariant::Blocks &into = variant.blocks.emplace();
-      if (const Json *value = reader.field("/blocks", *blocks, "tensor", true))
-        into.tensor = reader.string("/blocks/tensor", *value);
-      if (const Json *value = reader.field("/blocks", *blocks, "rows", true))
-        into.rows = reader.integer("/blocks/rows", *value, 1, most, "a positive multiple of 16");
-      if (const Json *value = reader.field("/blocks", *blocks, "columns", true))
-        into.columns = reader.integer("/blocks/columns", *value, 1, most, "a positive multiple of 16");
-    }
-
+    if (const Json *value = reader.field("", json, "blocks", false))
+      variant.blocks = reader.blocks("/blocks", *value);
     if (const Json *value = reader.field("", json, "keyLengths", false))
       variant.keyLengths = reader.string("/keyLengths", *value);
     if (const Json *value = reader.field("", json, "queryLengths", false))
       variant.queryLengths = reader.string("/queryLengths", *value);
-    const Json *pages = reader.field("", json, "keyPages", false);
-    if (pages && reader.object("/keyPages", *pages, {"tensor", "size"})) {
-      TextVariant::Pages &into = variant.pages.emplace();
-      if (const Json *value = reader.field("/keyPages", *pages, "tensor", true))
-        into.tensor = reader.string("/keyPages/tensor", *value);
-      if (const Json *value = reader.field("/keyPages", *pages, "size", true))
-        into.size = reader.integer("/keyPages/size", *value, 1, most, "a positive multiple of 16");
-    }
-
+    if (const Json *value = reader.field("", json, "keyPages", false))
+      variant.pages = reader.pages("/keyPages", *value);
     std::string sink;
     if (const Json *value = reader.field("", json, "sink", false))
       sink = reader.string("/sink", *value);

@@ -492,7 +492,7 @@ private:
       return built(position, [&] { return scalar(name, known->second); });
     if (auto known = scope.tensors.find(name); known != scope.tensors.end())
       return load(known->second, {}, position);
-    if (find(functions, name) || find(tensorFunctions, name) || name == "cast")
+    if (find(functions, name) || find(tensorFunctions, name) || name == "cast" || name == attune::name(Op::Search))
       return fail(position, fmt::format("\"{}\" is a function; write {}(...)", name, name));
     if (failForeign(position, name))
       return none();
@@ -532,7 +532,7 @@ private:
       names.emplace_back(each.name);
     for (const TensorFunction &each : tensorFunctions)
       names.emplace_back(each.name);
-    names.push_back("cast");
+    names.insert(names.end(), {"cast", std::string(attune::name(Op::Search))});
     return names;
   }
 
@@ -579,6 +579,8 @@ private:
       return tensorCall(*function, position);
     if (name == "cast")
       return castCall(position);
+    if (name == attune::name(Op::Search))
+      return searchCall(position);
     const Function *function = find(functions, name);
     auto known = scope.tensors.find(name);
     if (!function && known == scope.tensors.end())
@@ -648,6 +650,48 @@ private:
     advance();
     expect(")");
     return built(position, [&] { return cast(value, *type); });
+  }
+
+  /// Parses the arguments of searchsorted: the name of a captured vector, x, and optionally the side.
+  Expr searchCall(size_t position) {
+    const size_t begin = token.begin;
+    const std::string name(token.text);
+    if (token.kind != TokenKind::Name || bound.contains(name))
+      return unexpected("the name of a captured tensor as the first argument of searchsorted");
+    const auto known = scope.tensors.find(name);
+    if (known == scope.tensors.end())
+      return fail(begin, unknownVector(name));
+    advance();
+    if (isSymbol("["))
+      return fail(token.begin, fmt::format("searchsorted takes the whole tensor \"{0}\", not an element; write "
+                                           "searchsorted({0}, x)",
+                                           name));
+    expect(",");
+    const Expr x = expression();
+    SearchSide side = SearchSide::Left;
+    if (!failure && accept(",")) {
+      if (!isName("left") && !isName("right"))
+        return unexpected("left or right");
+      side = isName("right") ? SearchSide::Right : SearchSide::Left;
+      advance();
+      if (isSymbol("="))
+        return fail(token.begin, fmt::format("arguments have no names; write searchsorted({}, x, right)", name));
+    }
+    expect(")");
+    if (known->second.rank == inferRank)
+      known->second.rank = 1;
+    return built(position,
+                 [&] { return searchsorted(Captured(known->second, std::source_location::current()), x, side); });
+  }
+
+  std::string unknownVector(const std::string &name) const {
+    std::vector<std::string> tensors;
+    for (const auto &[tensor, unused] : scope.tensors)
+      tensors.push_back(tensor);
+    if (std::string meant = dsl::nearestName(name, tensors); !meant.empty())
+      return fmt::format("unknown tensor \"{}\"; did you mean {}?", name, meant);
+    return fmt::format(
+        "unknown tensor \"{}\"; declare the vector that searchsorted reads, for example as i32 of rank 1", name);
   }
 
   std::string_view source;

@@ -2,6 +2,7 @@
 #include "attune/Normaliser.h"
 
 #include "dsl/ExpressionText.h"
+#include "dsl/FloatRange.h"
 #include "dsl/Trace.h"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ private:
       return Known::number(node.type == DType::F32 ? double(node.floatValue) : double(node.intValue));
     if (node.op == Op::Scalar)
       return node.name == "x" ? Known::number(-INFINITY) : Known::finite();
-    if (node.operands.empty() || node.op == Op::Load)
+    if (node.operands.empty() || node.op == Op::Load || node.op == Op::Search)
       return Known::finite();
     const Known a = of(*node.operands[0]);
     if (node.op == Op::Select)
@@ -63,8 +64,10 @@ private:
   }
 
   static Known unary(Op op, Known a) {
-    if (!a.value)
-      return op == Op::Neg || op == Op::Abs || op == Op::Cast ? Known{a.isFinite, {}} : Known();
+    if (!a.value) {
+      const bool isFinite = op == Op::Cast || dsl::rangeOf(op, dsl::FloatRange::finite()).isFinite();
+      return {a.isFinite && isFinite, {}};
+    }
     const double x = *a.value;
     switch (op) {
     case Op::Neg:
@@ -90,6 +93,10 @@ private:
   static Known binary(Op op, Known a, Known b) {
     if (a.value && b.value)
       return exact(op, *a.value, *b.value);
+    if (!a.value && !b.value) {
+      const dsl::FloatRange any = dsl::FloatRange::finite();
+      return {a.isFinite && b.isFinite && dsl::rangeOf(op, any, any).isFinite(), {}};
+    }
     // One operand is a known number and the other is finite: an infinite number determines the result.
     const Known &number = a.value ? a : b, &other = a.value ? b : a;
     if (!number.value || !other.isFinite)

@@ -169,6 +169,10 @@ private:
         element = fmt::format("{}({})", node.indexRange == IndexRange::Clamped ? "clamped" : "broadcast", element);
       return {element, Primary};
     }
+    case Op::Search:
+      return {fmt::format("{}({}, {}{})", name(node.op), node.name, arguments(node),
+                          node.side == SearchSide::Right ? ", right" : ""),
+              Primary};
     case Op::Neg:
     case Op::Not:
     case Op::BitNot: {

@@ -56,7 +56,7 @@ int Program::add(const Node &node, const Bindings &bindings) {
     const uint64_t bits = bindings.scalars.find(node.name)->second;
     instruction.integer = node.type == DType::I32 ? int64_t(int32_t(uint32_t(bits))) : int64_t(bits);
     instruction.real = std::bit_cast<float>(uint32_t(bits));
-  } else if (node.op == Op::Load) {
+  } else if (node.op == Op::Load || node.op == Op::Search) {
     instruction.tensor = bindings.tensors.find(node.name)->second;
   }
   instructions.push_back(std::move(instruction));
@@ -200,6 +200,8 @@ void Evaluator::evaluate(int position) {
     return;
   case Op::Load:
     return load(instruction, to);
+  case Op::Search:
+    return search(instruction, to);
   case Op::Cast:
     return castOperation(instruction, to);
   case Op::Select:
@@ -341,6 +343,30 @@ void Evaluator::castOperation(const Instruction &instruction, Register &to) {
   }
 }
 
+static float realAt(const Tensor &tensor, int64_t element) {
+  return tensor.dtype == DType::F32   ? tensor.as<float>()[element]
+         : tensor.dtype == DType::F16 ? fromF16(tensor.as<uint16_t>()[element])
+                                      : fromBf16(tensor.as<uint16_t>()[element]);
+}
+
+static int64_t integerAt(const Tensor &tensor, int64_t element) {
+  return tensor.dtype == DType::I32   ? tensor.as<int32_t>()[element]
+         : tensor.dtype == DType::I64 ? tensor.as<int64_t>()[element]
+                                      : tensor.as<uint8_t>()[element] != 0;
+}
+
+/// The index at which bisection of `vector` would insert x: before elements that equal x, or after them if `isRight`.
+template <typename T, typename At> static int64_t bisect(const Tensor &vector, T x, bool isRight, At at) {
+  int64_t low = 0, high = vector.shape[0];
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    const T element = at(vector, middle * vector.strides[0]);
+    const bool isBefore = isRight ? element <= x || x != x : element < x || (x != x && element == element);
+    (isBefore ? low : high) = isBefore ? middle + 1 : middle;
+  }
+  return low;
+}
+
 void Evaluator::load(const Instruction &instruction, Register &to) {
   const Tensor &tensor = instruction.tensor;
   for (size_t i = 0; i < size_t(lanes); ++i) {
@@ -349,27 +375,20 @@ void Evaluator::load(const Instruction &instruction, Register &to) {
       if (tensor.shape[dim] > 1)
         element += tensor.strides[dim] *
                    std::clamp<int64_t>(integers(instruction.operands[size_t(dim)])[i], 0, tensor.shape[dim] - 1);
-    switch (tensor.dtype) {
-    case DType::F32:
-      to.reals[i] = tensor.as<float>()[element];
-      break;
-    case DType::F16:
-      to.reals[i] = fromF16(tensor.as<uint16_t>()[element]);
-      break;
-    case DType::BF16:
-      to.reals[i] = fromBf16(tensor.as<uint16_t>()[element]);
-      break;
-    case DType::I32:
-      to.integers[i] = tensor.as<int32_t>()[element];
-      break;
-    case DType::I64:
-      to.integers[i] = tensor.as<int64_t>()[element];
-      break;
-    case DType::Bool:
-      to.integers[i] = tensor.as<uint8_t>()[element] != 0;
-      break;
-    }
+    if (isFloat(tensor.dtype))
+      to.reals[i] = realAt(tensor, element);
+    else
+      to.integers[i] = integerAt(tensor, element);
   }
+}
+
+void Evaluator::search(const Instruction &instruction, Register &to) {
+  const Tensor &vector = instruction.tensor;
+  const bool isRight = instruction.node->side == SearchSide::Right;
+  const size_t x = size_t(instruction.operands[0]);
+  for (size_t i = 0; i < size_t(lanes); ++i)
+    to.integers[i] = isFloat(vector.dtype) ? bisect(vector, results[x].reals[i], isRight, realAt)
+                                           : bisect(vector, results[x].integers[i], isRight, integerAt);
 }
 
 } // namespace attune::dsl

@@ -47,7 +47,7 @@ struct Instruction {
   bool perKey = false;            ///< depends on k or s
   int64_t integer = 0;            ///< value of a Constant, Extent or Scalar of integer type
   float real = 0;                 ///< value of a Constant or Scalar of type f32
-  Tensor tensor = {};             ///< tensor of a Load; lengths of an Extent Sq or Sk that differs between sequences
+  Tensor tensor = {}; ///< tensor of a Load or Search; lengths of an Extent Sq or Sk that differs between sequences
 };
 
 /// The operations of a variant's mask and score, each once, operands first. The variant and the bindings must outlive
@@ -110,6 +110,7 @@ private:
   bool comparison(const Instruction &instruction, int64_t *to);
   void castOperation(const Instruction &instruction, Register &to);
   void load(const Instruction &instruction, Register &to);
+  void search(const Instruction &instruction, Register &to);
 
   const Program &program;
   std::vector<bool> needed;

@@ -1,9 +1,10 @@
-//===- Ranges.cpp - Interval analysis of integer expressions in a launch ----===//
+//===- Ranges.cpp - Interval analysis of expressions in a launch ------------===//
 #include "dsl/Ranges.h"
 
 #include "dsl/Arithmetic.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace attune::dsl {
@@ -27,8 +28,8 @@ Range hull(DType type, std::initializer_list<__int128> values) {
 
 Range join(Range x, Range y) { return {std::min(x.low, y.low), std::max(x.high, y.high)}; }
 
-template <typename T, typename Value> Range ofElements(const Tensor &tensor, Value value) {
-  Range result = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+/// Calls `visit` with each element of a tensor of T.
+template <typename T, typename Visit> void forEachElement(const Tensor &tensor, Visit visit) {
   const int64_t count = tensor.elements();
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i, element = 0;
@@ -37,10 +38,27 @@ template <typename T, typename Value> Range ofElements(const Tensor &tensor, Val
         element += rest % tensor.shape[dim] * tensor.strides[dim];
       rest /= tensor.shape[dim];
     }
-    const int64_t x = value(tensor.as<T>()[element]);
-    result = join(result, {x, x});
+    visit(tensor.as<T>()[element]);
   }
+}
+
+template <typename T, typename Value> Range ofIntegers(const Tensor &tensor, Value value) {
+  Range result = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  forEachElement<T>(tensor, [&](T bits) {
+    const int64_t x = value(bits);
+    result = join(result, {x, x});
+  });
   return result;
+}
+
+template <typename T, typename Value> FloatRange ofFloats(const Tensor &tensor, Value value) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  FloatRange result{inf, -inf, false};
+  forEachElement<T>(tensor, [&](T bits) {
+    const float x = value(bits);
+    result = std::isnan(x) ? FloatRange{result.low, result.high, true} : join(result, FloatRange::of(x));
+  });
+  return result.low > result.high ? FloatRange{} : result;
 }
 
 } // namespace
@@ -68,10 +86,12 @@ Range Ranges::make(const Instruction &instruction) {
     return cast(instruction);
   case Op::Load:
     if (node.type == DType::I32)
-      return ofElements<int32_t>(instruction.tensor, [](int32_t x) { return int64_t(x); });
+      return ofIntegers<int32_t>(instruction.tensor, [](int32_t x) { return int64_t(x); });
     if (node.type == DType::I64)
-      return ofElements<int64_t>(instruction.tensor, [](int64_t x) { return x; });
-    return ofElements<uint8_t>(instruction.tensor, [](uint8_t x) { return int64_t(x != 0); });
+      return ofIntegers<int64_t>(instruction.tensor, [](int64_t x) { return x; });
+    return ofIntegers<uint8_t>(instruction.tensor, [](uint8_t x) { return int64_t(x != 0); });
+  case Op::Search:
+    return hull(DType::I32, {0, instruction.tensor.shape[0]});
   default:
     return node.type == DType::Bool ? ofType(DType::Bool) : arithmetic(instruction);
   }
@@ -79,10 +99,42 @@ Range Ranges::make(const Instruction &instruction) {
 
 Range Ranges::cast(const Instruction &instruction) {
   const DType to = instruction.node->type, from = program[instruction.operands[0]].node->type;
-  if (from == DType::F32 || to == DType::Bool)
+  if (to == DType::Bool)
     return ofType(to);
+  if (from == DType::F32)
+    return truncated(ofFloat(instruction.operands[0]), to);
   const Range x = of(instruction.operands[0]);
   return hull(to, {x.low, x.high});
+}
+
+FloatRange Ranges::ofFloat(int position) {
+  if (auto found = knownFloats.find(position); found != knownFloats.end())
+    return found->second;
+  const FloatRange range = makeFloat(program[position]);
+  return knownFloats[position] = range;
+}
+
+FloatRange Ranges::makeFloat(const Instruction &instruction) {
+  const Node &node = *instruction.node;
+  auto operand = [&](size_t i) { return ofFloat(instruction.operands[i]); };
+  switch (node.op) {
+  case Op::Constant:
+  case Op::Scalar:
+    return FloatRange::of(instruction.real);
+  case Op::Input:
+    return {};
+  case Op::Select:
+    return join(operand(1), operand(2));
+  case Op::Cast:
+    return FloatRange::of(of(instruction.operands[0]));
+  case Op::Load:
+    if (node.elementType == DType::F32)
+      return ofFloats<float>(instruction.tensor, [](float x) { return x; });
+    return node.elementType == DType::F16 ? ofFloats<uint16_t>(instruction.tensor, fromF16)
+                                          : ofFloats<uint16_t>(instruction.tensor, fromBf16);
+  default:
+    return rangeOf(node.op, operand(0), node.operands.size() > 1 ? operand(1) : FloatRange{});
+  }
 }
 
 Range Ranges::arithmetic(const Instruction &instruction) {

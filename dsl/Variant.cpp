@@ -241,7 +241,7 @@ public:
   void visit(const Node &node) {
     if (!visited.insert(&node).second)
       return;
-    if (node.op == Op::Load)
+    if (node.op == Op::Load || node.op == Op::Search)
       add(TensorDecl{node.name, node.elementType, node.rank}, node.where);
     if (node.op == Op::Scalar)
       add(ScalarDecl{node.name, node.type}, node.where);

@@ -1,6 +1,7 @@
 //===- ValueNames.cpp - Readable names of SSA values in printed text ----------===//
 
 #include "ir/ValueNames.h"
+#include "ir/attn/Search.h"
 #include "ir/sched/Sched.h"
 #include "ir/tile/Tile.h"
 
@@ -197,6 +198,7 @@ std::string derivedName(Value of, StringRef suffix) {
 std::string resultName(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::string>(op)
       .Case<attn::LoadOp, attn::ScalarOp, attn::ExtentOp>([](auto op) { return op.getName().str(); })
+      .Case([](attn::SearchOp op) { return attn::nameOfSearch(op.getName()); })
       .Case([](tile::BlockIndexOp op) { return op.getAxis() == "q" ? "q0" : op.getAxis().str(); })
       .Case([](tile::AxisExtentOp op) { return (op.getAxis() + "_extent").str(); })
       .Case([](tile::WarpgroupRowOp) { return "warpgroup_row"; })

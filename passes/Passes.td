@@ -224,7 +224,7 @@ def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
     Ensures: no map computes a value that depends on the block alone. Costly values of one axis (loads, divisions, special functions) come from a map over that
     axis. What a loop does not change is computed before the loop. A quotient of a coordinate that is the same for the whole tile is computed from the tile's
     first coordinate. Where all iterations of a loop visit the same tile, elements that maps load along both axes are loaded before the loop too, except biases
-    that producer warps load. Values along the loop's axis in a conditional map stay in that map; with `conditional-columns`, loads among them come from a
+    that producer warps load. Values along the loop's axis in a conditional map stay in that map; with `conditional-columns`, loads and searches among them come from a
     conditional map of their own.
     Why here: the vectors exist before tile-assign-layouts gives them layouts.
     Before: `map(q, k) { s + exp2(head[h]) * table[q] }`

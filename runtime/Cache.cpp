@@ -122,6 +122,36 @@ struct KernelCache::State {
   std::unordered_map<std::string, std::shared_ptr<Slot>> kernels;
   mutable std::atomic<bool> warnedUnwritable = false, warnedFolder = false, warnedEntry = false, swept = false;
 
+  /// The slot of a key in memory; `owner` becomes whether it is new, so that the caller compiles.
+  std::shared_ptr<Slot> slotOf(const std::string &memoryKey, bool &owner) {
+    std::lock_guard lock(mutex);
+    std::shared_ptr<Slot> &entry = kernels[memoryKey];
+    owner = !entry;
+    if (owner)
+      entry = std::make_shared<Slot>();
+    return entry;
+  }
+
+  /// The result of a slot's owner. The destructor publishes the result on every exit from the owner's scope, so that no
+  /// waiting thread blocks for ever.
+  struct Publication {
+    State &state;
+    const std::string &memoryKey;
+    std::shared_ptr<Slot> slot;
+    Expected<Kernel> result = Error{"the compilation that this one waited for did not finish"};
+    ~Publication() {
+      if (!result) {
+        std::lock_guard lock(state.mutex);
+        if (auto entry = state.kernels.find(memoryKey); entry != state.kernels.end() && entry->second == slot)
+          state.kernels.erase(entry);
+      }
+      std::lock_guard lock(slot->mutex);
+      slot->result = result;
+      slot->done = true;
+      slot->finished.notify_all();
+    }
+  };
+
   std::string pathOf(std::string_view name) const { return fmt::format("{}/{}", directory, name); }
 
   template <typename... Args> void warn(fmt::format_string<Args...> text, Args &&...args) const {
@@ -422,17 +452,8 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
   memoryKey.reserve(device.size() + 1 + key.size());
   memoryKey.append(device).append("\n").append(key);
 
-  std::shared_ptr<Slot> slot;
   bool owner = false;
-  {
-    std::lock_guard lock(state->mutex);
-    std::shared_ptr<Slot> &entry = state->kernels[memoryKey];
-    if (!entry) {
-      entry = std::make_shared<Slot>();
-      owner = true;
-    }
-    slot = entry;
-  }
+  const std::shared_ptr<Slot> slot = state->slotOf(memoryKey, owner);
   if (!owner) {
     std::unique_lock lock(slot->mutex);
     slot->finished.wait(lock, [&] { return slot->done; });
@@ -442,30 +463,12 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
     return (**slot->result).withCacheHit(true);
   }
 
-  // The destructor publishes the result on every exit from this scope, so that no waiting thread blocks for ever.
-  struct Publish {
-    State &state;
-    const std::string &memoryKey;
-    std::shared_ptr<Slot> slot;
-    Expected<Kernel> result = Error{"the compilation that this one waited for did not finish"};
-    ~Publish() {
-      if (!result) {
-        std::lock_guard lock(state.mutex);
-        if (auto entry = state.kernels.find(memoryKey); entry != state.kernels.end() && entry->second == slot)
-          state.kernels.erase(entry);
-      }
-      std::lock_guard lock(slot->mutex);
-      slot->result = result;
-      slot->done = true;
-      slot->finished.notify_all();
-    }
-  } publish{*state, memoryKey, slot};
-
+  State::Publication publication{*state, memoryKey, slot};
   if (std::optional<KernelImage> image = read(key, check)) {
     Expected<Kernel> kernel = load(std::move(*image));
     if (kernel) {
-      publish.result = kernel->withCacheHit(true);
-      return publish.result;
+      publication.result = kernel->withCacheHit(true);
+      return publication.result;
     }
     std::optional<CacheFolder> folder = state->open();
     state->warn("cache entry {} does not load: {}; compiling again",
@@ -474,14 +477,14 @@ Expected<Kernel> KernelCache::getOrCompile(std::string_view key, std::string_vie
   }
   Expected<KernelImage> image = compile();
   if (!image) {
-    publish.result = image.error();
-    return publish.result;
+    publication.result = image.error();
+    return publication.result;
   }
   Expected<Kernel> kernel = load(std::move(*image));
   if (kernel) {
     write(key, kernel->image(), entryKey ? entryKey(kernel->image()) : "");
     kernel = kernel->withCacheHit(false);
   }
-  publish.result = kernel;
+  publication.result = kernel;
   return kernel;
 }

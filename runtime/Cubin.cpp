@@ -122,10 +122,8 @@ template <typename Visit> bool forEachAttribute(std::span<const char> info, Visi
   return true;
 }
 
-} // namespace
-
-Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin) {
-  CubinReader reader(cubin);
+/// The ELF header of a cubin.
+Expected<ElfHeader> headerOf(const CubinReader &reader) {
   std::optional<ElfHeader> header = reader.read<ElfHeader>(0);
   if (!header || std::memcmp(header->ident, "\177ELF\2\1", 6) != 0)
     return damaged("it is not a 64-bit ELF file");
@@ -133,35 +131,54 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     return damaged(fmt::format("its machine is {}, required is {} (CUDA)", header->machine, machineCuda));
   if (header->sectionEntrySize != sizeof(SectionHeader))
     return damaged("its section headers have another size");
-  // e_flags holds the architecture's number: in bits 0-7 up to ABI version 7, in bits 8-15 from version 8 on.
-  int arch = header->ident[abiVersionByte] >= 8 ? (header->flags >> 8) & 0xff : header->flags & 0xff;
+  return *header;
+}
 
+/// The architecture's number. e_flags has it in bits 0-7 up to ABI version 7, in bits 8-15 from version 8 on.
+int archOf(const ElfHeader &header) {
+  return header.ident[abiVersionByte] >= 8 ? (header.flags >> 8) & 0xff : header.flags & 0xff;
+}
+
+Expected<std::vector<SectionHeader>> sectionsOf(const CubinReader &reader, const ElfHeader &header) {
   std::vector<SectionHeader> sections;
-  for (int i = 0; i < header->sectionCount; ++i) {
-    uint64_t at = header->sectionOffset + uint64_t(i) * sizeof(SectionHeader);
-    std::optional<SectionHeader> section = at < header->sectionOffset ? std::nullopt : reader.read<SectionHeader>(at);
+  for (int i = 0; i < header.sectionCount; ++i) {
+    uint64_t at = header.sectionOffset + uint64_t(i) * sizeof(SectionHeader);
+    std::optional<SectionHeader> section = at < header.sectionOffset ? std::nullopt : reader.read<SectionHeader>(at);
     if (!section)
       return damaged("its section headers are cut off");
     sections.push_back(*section);
   }
-  if (header->sectionNames >= sections.size())
+  if (header.sectionNames >= sections.size())
     return damaged("it has no section names");
-  std::optional<std::span<const char>> names = reader.contents(sections[header->sectionNames]);
-  if (!names)
-    return damaged("its section names are cut off");
-  auto nameOf = [&](const SectionHeader &section) { return stringAt(*names, section.name).value_or(""); };
+  return sections;
+}
 
-  auto symbols = std::find_if(sections.begin(), sections.end(),
-                              [](const SectionHeader &section) { return section.type == sectionSymbols; });
-  if (symbols == sections.end() || symbols->link >= sections.size())
+/// The kernels of a cubin, and the index of each one's symbol in the symbol table.
+struct KernelTable {
+  std::vector<CubinKernel> kernels;
+  std::vector<uint32_t> symbols;
+
+  CubinKernel *ofSymbol(uint32_t symbol) {
+    auto found = std::find(symbols.begin(), symbols.end(), symbol);
+    return found == symbols.end() ? nullptr : &kernels[size_t(found - symbols.begin())];
+  }
+  CubinKernel *named(std::string_view name) {
+    auto found = std::find_if(kernels.begin(), kernels.end(), [&](const CubinKernel &k) { return k.name == name; });
+    return found == kernels.end() ? nullptr : &*found;
+  }
+};
+
+/// The kernels by the symbol table, with the registers that their sections tell.
+Expected<KernelTable> kernelsOf(const CubinReader &reader, const std::vector<SectionHeader> &sections) {
+  auto table = std::find_if(sections.begin(), sections.end(),
+                            [](const SectionHeader &section) { return section.type == sectionSymbols; });
+  if (table == sections.end() || table->link >= sections.size())
     return damaged("it has no symbols");
-  std::optional<std::span<const char>> symbolBytes = reader.contents(*symbols);
-  std::optional<std::span<const char>> symbolNames = reader.contents(sections[symbols->link]);
+  std::optional<std::span<const char>> symbolBytes = reader.contents(*table);
+  std::optional<std::span<const char>> symbolNames = reader.contents(sections[table->link]);
   if (!symbolBytes || !symbolNames)
     return damaged("its symbols are cut off");
-
-  std::vector<CubinKernel> kernels;
-  std::vector<uint32_t> symbolOf; // index in the symbol table, for each of `kernels`
+  KernelTable result;
   for (size_t i = 0; (i + 1) * sizeof(Symbol) <= symbolBytes->size(); ++i) {
     Symbol symbol;
     std::memcpy(&symbol, symbolBytes->data() + i * sizeof(Symbol), sizeof(Symbol));
@@ -170,26 +187,64 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     std::optional<std::string_view> name = stringAt(*symbolNames, symbol.name);
     if (!name || symbol.section >= sections.size())
       return damaged("a kernel's symbol points outside the file");
-    CubinKernel &kernel = kernels.emplace_back();
+    CubinKernel &kernel = result.kernels.emplace_back();
     kernel.name = *name;
     kernel.registers = int(sections[symbol.section].info >> 24);
-    symbolOf.push_back(uint32_t(i));
+    result.symbols.push_back(uint32_t(i));
   }
-  auto kernelOf = [&](uint32_t symbol) -> CubinKernel * {
-    auto found = std::find(symbolOf.begin(), symbolOf.end(), symbol);
-    return found == symbolOf.end() ? nullptr : &kernels[size_t(found - symbolOf.begin())];
-  };
-  auto kernelNamed = [&](std::string_view name) -> CubinKernel * {
-    auto found = std::find_if(kernels.begin(), kernels.end(), [&](const CubinKernel &k) { return k.name == name; });
-    return found == kernels.end() ? nullptr : &*found;
-  };
+  return result;
+}
 
-  for (const SectionHeader &section : sections) {
-    std::string_view name = nameOf(section);
+/// Adds what an .nv.info section tells of registers, frames and, of the kernel `own`, parameters. Gives false where the
+/// section is truncated; `own` is null for the section of the whole file.
+bool addAttributes(std::span<const char> info, CubinKernel *own, KernelTable &table) {
+  int paramsBegin = std::numeric_limits<int>::max(), paramsEnd = 0;
+  bool whole = forEachAttribute(info, [&](uint8_t attribute, std::span<const char> value) {
+    if (attribute == attributeParamInfo && value.size() == 12) {
+      const int offset = int(word(value, 4) >> 16);
+      paramsBegin = std::min(paramsBegin, offset);
+      paramsEnd = std::max(paramsEnd, offset + int(word(value, 8) >> 18));
+    }
+    if (value.size() != 8)
+      return;
+    CubinKernel *kernel = table.ofSymbol(word(value, 0));
+    if (!kernel)
+      return;
+    int amount = int(word(value, 4));
+    if (attribute == attributeRegCount)
+      kernel->registers = amount;
+    else if (attribute == attributeFrameSize || attribute == attributeMinStackSize)
+      kernel->frameBytes = std::max(kernel->frameBytes, amount);
+  });
+  if (own && paramsEnd)
+    own->paramBytes = paramsEnd - paramsBegin;
+  return whole;
+}
+
+} // namespace
+
+Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin) {
+  CubinReader reader(cubin);
+  Expected<ElfHeader> header = headerOf(reader);
+  if (!header)
+    return header.error();
+  Expected<std::vector<SectionHeader>> sections = sectionsOf(reader, *header);
+  if (!sections)
+    return sections.error();
+  std::optional<std::span<const char>> names = reader.contents((*sections)[header->sectionNames]);
+  if (!names)
+    return damaged("its section names are cut off");
+  Expected<KernelTable> table = kernelsOf(reader, *sections);
+  if (!table)
+    return table.error();
+
+  for (const SectionHeader &section : *sections) {
+    std::string_view name = stringAt(*names, section.name).value_or("");
     constexpr std::string_view infoPrefix = ".nv.info", sharedPrefix = ".nv.shared.";
     if (name.starts_with(sharedPrefix)) {
-      if (CubinKernel *kernel = kernelNamed(name.substr(sharedPrefix.size())))
-        kernel->staticSharedBytes = arch >= 90 ? section.size - std::min(section.size, reservedShared) : section.size;
+      if (CubinKernel *kernel = table->named(name.substr(sharedPrefix.size())))
+        kernel->staticSharedBytes =
+            archOf(*header) >= 90 ? section.size - std::min(section.size, reservedShared) : section.size;
       continue;
     }
     if (name != infoPrefix && !name.starts_with(".nv.info."))
@@ -197,33 +252,13 @@ Expected<std::vector<CubinKernel>> attune::readCubin(std::span<const char> cubin
     std::optional<std::span<const char>> info = reader.contents(section);
     if (!info)
       return damaged(fmt::format("section {} is cut off", name));
-    CubinKernel *own = name == infoPrefix ? nullptr : kernelNamed(name.substr(infoPrefix.size() + 1));
-    int paramsBegin = std::numeric_limits<int>::max(), paramsEnd = 0;
-    bool whole = forEachAttribute(*info, [&](uint8_t attribute, std::span<const char> value) {
-      if (attribute == attributeParamInfo && value.size() == 12) {
-        const int offset = int(word(value, 4) >> 16);
-        paramsBegin = std::min(paramsBegin, offset);
-        paramsEnd = std::max(paramsEnd, offset + int(word(value, 8) >> 18));
-      }
-      if (value.size() != 8)
-        return;
-      CubinKernel *kernel = kernelOf(word(value, 0));
-      if (!kernel)
-        return;
-      int amount = int(word(value, 4));
-      if (attribute == attributeRegCount)
-        kernel->registers = amount;
-      else if (attribute == attributeFrameSize || attribute == attributeMinStackSize)
-        kernel->frameBytes = std::max(kernel->frameBytes, amount);
-    });
-    if (!whole)
+    CubinKernel *own = name == infoPrefix ? nullptr : table->named(name.substr(infoPrefix.size() + 1));
+    if (!addAttributes(*info, own, *table))
       return damaged(fmt::format("section {} ends within an attribute", name));
-    if (own && paramsEnd)
-      own->paramBytes = paramsEnd - paramsBegin;
   }
-  if (kernels.empty())
+  if (table->kernels.empty())
     return Error{"the cubin holds no kernel; declare the entry as extern \"C\" __global__"};
-  return kernels;
+  return std::move(table->kernels);
 }
 
 Expected<CubinKernel> attune::readCubin(std::span<const char> cubin, std::string_view entry) {

@@ -27,18 +27,14 @@ Error attune::driverTooOld(int driverVersion, int nvrtcVersion) {
                   driverVersion / 1000)};
 }
 
-Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
-  void *library = dlopen(libraryName, RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    return Error{fmt::format("no CUDA driver: {}; install the NVIDIA driver, or use the cpu target", dlerror())};
-  auto driver = std::make_unique<CudaDriver>();
+/// Fills the table of entry points. Gives the first that is required and missing, or null.
+static const char *findEntryPoints(CudaDriver &d, void *library) {
   const char *missing = nullptr;
   auto find = [&](auto &entry, const char *name, bool required = true) {
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(dlsym(library, name));
     if (!entry && required && !missing)
       missing = name;
   };
-  CudaDriver &d = *driver;
   find(d.cuInit, "cuInit");
   find(d.cuDriverGetVersion, "cuDriverGetVersion");
   find(d.cuGetErrorName, "cuGetErrorName");
@@ -89,6 +85,16 @@ Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
   find(d.cuGraphLaunch, "cuGraphLaunch", false);
   find(d.cuGraphDestroy, "cuGraphDestroy", false);
   find(d.cuGraphExecDestroy, "cuGraphExecDestroy", false);
+  return missing;
+}
+
+Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
+  void *library = dlopen(libraryName, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return Error{fmt::format("no CUDA driver: {}; install the NVIDIA driver, or use the cpu target", dlerror())};
+  auto driver = std::make_unique<CudaDriver>();
+  CudaDriver &d = *driver;
+  const char *missing = findEntryPoints(d, library);
   if (d.cuDriverGetVersion && d.cuDriverGetVersion(&d.driverVersion) == 0 && d.driverVersion < oldestDriver)
     return Error{fmt::format("the driver supports CUDA {}, required is {} or newer; install a newer NVIDIA driver",
                              cudaVersionText(d.driverVersion), cudaVersionText(oldestDriver))};

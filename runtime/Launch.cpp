@@ -963,24 +963,8 @@ Expected<void> attune::checkMapped(const KernelImage &image, int32_t mapped) {
   return {};
 }
 
-Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64_t multiprocessors,
-                                  float defaultDropout, const LaunchArgs &args, PackedLaunch &packed) {
-  const KernelSignature &signature = image.signature;
-  auto &params = *new (packed.bytes) LaunchParams;
-  Axes axes(signature);
-  RETURN_IF_ERROR(checkOperands(signature, device, args, axes));
-  RETURN_IF_ERROR(packLaunchValues(signature, defaultDropout, args, params));
-  if (!signature.derived.empty())
-    deriveAxes(image, multiprocessors, args, axes);
-  RETURN_IF_ERROR(checkPages(signature, axes));
-  packed.sizes = {axes.extent("b").value_or(1), axes.extent("h").value_or(1), axes.extent("hkv").value_or(1),
-                  axes.extent("q").value_or(1), axes.extent("k").value_or(1)};
-  const LaunchSizes &sizes = packed.sizes;
-  params.group = int32_t(groupOf(axes));
-
-  SlotWriter slots(packed.bytes + sizeof(LaunchParams));
-  axes.forEach([&](int64_t extent) { slots.put(extent); });
-
+/// Checks run-time scalars and writes their values.
+static Expected<void> packScalars(const KernelSignature &signature, const LaunchArgs &args, SlotWriter &slots) {
   for (size_t i = 0; i < signature.scalars.size(); ++i) {
     const ScalarParam &param = signature.scalars[i];
     const NamedScalar *arg = findArgument(param, i, args.scalars);
@@ -993,13 +977,13 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   }
   if (args.scalars.size() > signature.scalars.size())
     return surplus(signature.scalars, args.scalars, "scalar");
+  return {};
+}
 
-  size_t operandBytes = 0;
-  for (const OperandParam &operand : signature.operands)
-    operandBytes += packedTensorBytes(operand.rank());
-  SlotWriter operandSlots = slots.leave(operandBytes);
-
-  const Elements elements(sizes, params.qOffset);
+/// Checks captured tensors and writes their addresses, strides and extents.
+static Expected<void> packCaptured(const KernelSignature &signature, Device device, const LaunchSizes &sizes,
+                                   int64_t qOffset, const LaunchArgs &args, SlotWriter &slots) {
+  const Elements elements(sizes, qOffset);
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
     const TensorParam &param = signature.tensors[i];
     const NamedTensor *arg = findArgument(param, i, args.tensors);
@@ -1018,44 +1002,83 @@ Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64
   }
   if (args.tensors.size() > signature.tensors.size())
     return surplus(signature.tensors, args.tensors, "captured tensor");
+  return {};
+}
 
-  // The slots of operands precede those of captured tensors, but are written after the captured tensors are checked:
-  // a workspace operand may have a captured tensor's extents.
+/// Writes the operands; workspace operands lie one after the other in the launch's workspace, whose size is checked.
+static Expected<void> packOperands(const KernelSignature &signature, Axes &axes, const LaunchArgs &args,
+                                   SlotWriter slots) {
   size_t needed = 0;
   for (const OperandParam &operand : signature.operands) {
     if (operand.role != OperandRole::Workspace) {
-      operandSlots.put(args.operand(operand.name), operand.rank());
+      slots.put(args.operand(operand.name), operand.rank());
       continue;
     }
     const Tensor placed = denseTensor(operand, axes, args);
     RETURN_IF_ERROR(checkCountedTiles(operand, placed));
-    operandSlots.put(reinterpret_cast<uintptr_t>(args.workspace) + needed);
-    operandSlots.putShape(placed);
+    slots.put(reinterpret_cast<uintptr_t>(args.workspace) + needed);
+    slots.putShape(placed);
     needed += bytesOf(placed);
   }
-  if (needed > 0) {
-    if (!args.workspace || args.workspaceBytes < needed)
-      return failure(
-          "the launch needs a workspace of {} bytes, {}; allocate Kernel::workspaceBytes(args) bytes and pass them in "
-          ".workspace and .workspaceBytes",
-          needed, args.workspace ? fmt::format(".workspaceBytes is {}", args.workspaceBytes) : ".workspace is null");
-    if (reinterpret_cast<uintptr_t>(args.workspace) % tileAlignment != 0)
-      return failure("workspace starts at address {:#x}, which is not a multiple of 16 bytes; align its memory",
-                     reinterpret_cast<uintptr_t>(args.workspace));
-  }
+  if (needed == 0)
+    return {};
+  if (!args.workspace || args.workspaceBytes < needed)
+    return failure(
+        "the launch needs a workspace of {} bytes, {}; allocate Kernel::workspaceBytes(args) bytes and pass them in "
+        ".workspace and .workspaceBytes",
+        needed, args.workspace ? fmt::format(".workspaceBytes is {}", args.workspaceBytes) : ".workspace is null");
+  if (reinterpret_cast<uintptr_t>(args.workspace) % tileAlignment != 0)
+    return failure("workspace starts at address {:#x}, which is not a multiple of 16 bytes; align its memory",
+                   reinterpret_cast<uintptr_t>(args.workspace));
+  return {};
+}
+
+/// The launch reuses the per-tile tables of an earlier launch, so preparation kernels need not run. But block 0 of a
+/// preparation kernel also resets the counter from which blocks claim work. That block still runs where a kernel claims
+/// work.
+static void leaveOutPreparation(const KernelImage &image, PackedLaunch &packed) {
+  const bool claims = std::ranges::any_of(image.entries, &KernelEntry::claimsWork);
+  for (size_t i = 0; i < image.entries.size(); ++i)
+    if (image.entries[i].preparation)
+      packed.blocks[i] = std::min<int64_t>(packed.blocks[i], claims);
+}
+
+Expected<void> attune::packLaunch(const KernelImage &image, Device device, int64_t multiprocessors,
+                                  float defaultDropout, const LaunchArgs &args, PackedLaunch &packed) {
+  const KernelSignature &signature = image.signature;
+  auto &params = *new (packed.bytes) LaunchParams;
+  Axes axes(signature);
+  RETURN_IF_ERROR(checkOperands(signature, device, args, axes));
+  RETURN_IF_ERROR(packLaunchValues(signature, defaultDropout, args, params));
+  if (!signature.derived.empty())
+    deriveAxes(image, multiprocessors, args, axes);
+  RETURN_IF_ERROR(checkPages(signature, axes));
+  packed.sizes = {axes.extent("b").value_or(1), axes.extent("h").value_or(1), axes.extent("hkv").value_or(1),
+                  axes.extent("q").value_or(1), axes.extent("k").value_or(1)};
+  const LaunchSizes &sizes = packed.sizes;
+  params.group = int32_t(groupOf(axes));
+
+  SlotWriter slots(packed.bytes + sizeof(LaunchParams));
+  axes.forEach([&](int64_t extent) { slots.put(extent); });
+
+  RETURN_IF_ERROR(packScalars(signature, args, slots));
+
+  size_t operandBytes = 0;
+  for (const OperandParam &operand : signature.operands)
+    operandBytes += packedTensorBytes(operand.rank());
+  SlotWriter operandSlots = slots.leave(operandBytes);
+
+  RETURN_IF_ERROR(packCaptured(signature, device, sizes, params.qOffset, args, slots));
+
+  // The slots of operands precede those of captured tensors, but are written after the captured tensors are checked:
+  // a workspace operand may have a captured tensor's extents.
+  RETURN_IF_ERROR(packOperands(signature, axes, args, operandSlots));
 
   params.mapped = mappedTensors(signature, params, sizes);
   RETURN_IF_ERROR(checkMapped(image, params.mapped));
   for (size_t i = 0; i < image.entries.size(); ++i)
     RETURN_IF_ERROR(countBlocks(image.entries[i], axes, args, packed.tiles[i], packed.blocks[i]));
-  if (args.keepTables) {
-    // The launch reuses the per-tile tables of an earlier launch, so preparation kernels need not run. But block 0 of a
-    // preparation kernel also resets the counter from which blocks claim work. That block still runs where a kernel
-    // claims work.
-    const bool claims = std::ranges::any_of(image.entries, &KernelEntry::claimsWork);
-    for (size_t i = 0; i < image.entries.size(); ++i)
-      if (image.entries[i].preparation)
-        packed.blocks[i] = std::min<int64_t>(packed.blocks[i], claims);
-  }
+  if (args.keepTables)
+    leaveOutPreparation(image, packed);
   return {};
 }

@@ -283,6 +283,43 @@ static void read(Reader &reader, const json &from, KernelEntry &to) {
   reader.read(from, "insteadOfMaps", to.maps.fallbackOf, anyCount);
 }
 
+static void read(Reader &reader, const json &from, TensorParam &to) {
+  reader.read(from, "name", to.name);
+  reader.read(from, "dtype", to.dtype);
+  reader.read(from, "rank", to.rank, ranks);
+  if (from.contains("indices"))
+    if (const json *indices = reader.array(from, "indices"))
+      for (const json &index : *indices)
+        read(reader, index, to.rank, to.indices.emplace_back());
+}
+
+static void read(Reader &reader, const json &from, TensorMapParam &to) {
+  reader.read(from, "tensor", to.tensor);
+  reader.read(from, "captured", to.captured);
+  reader.read(from, "rows", to.rows, boxSides);
+  reader.read(from, "columns", to.columns, boxSides);
+  reader.read(from, "swizzle", to.swizzle, {32, 128});
+}
+
+static void read(Reader &reader, const json &from, DerivedAxis &to) {
+  std::string rule;
+  reader.read(from, "name", to.name);
+  reader.read(from, "rule", rule);
+  reader.read(from, "by", to.by, sizes);
+  reader.read(from, "blocksPerSm", to.blocksPerSm, {1, 64});
+  if (from.contains("of"))
+    reader.read(from, "of", to.of);
+  if (const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule))
+    to.rule = *known;
+  else
+    reader.fail(fmt::format("derives axis '{}' by '{}', which is no rule", to.name, rule));
+  if (to.rule == DerivedAxis::Rule::Pages && !tensorDimension(to.of))
+    reader.fail(
+        fmt::format("derives axis '{}' of pages of '{}', which is no captured tensor's dimension", to.name, to.of));
+  if ((to.rule == DerivedAxis::Rule::WorkItems || to.rule == DerivedAxis::Rule::TileRows) && to.of.empty())
+    reader.fail(fmt::format("derives axis '{}' of the rows of no axis", to.name));
+}
+
 static void read(Reader &reader, const json &from, KernelSignature &to) {
   reader.read(from, "dtype", to.dtype);
   if (from.contains("headDim"))
@@ -301,48 +338,16 @@ static void read(Reader &reader, const json &from, KernelSignature &to) {
       reader.read(scalar, "dtype", param.dtype);
     }
   if (const json *tensors = reader.array(from, "tensors"))
-    for (const json &tensor : *tensors) {
-      TensorParam &param = to.tensors.emplace_back();
-      reader.read(tensor, "name", param.name);
-      reader.read(tensor, "dtype", param.dtype);
-      reader.read(tensor, "rank", param.rank, ranks);
-      if (tensor.contains("indices"))
-        if (const json *indices = reader.array(tensor, "indices"))
-          for (const json &index : *indices)
-            read(reader, index, param.rank, param.indices.emplace_back());
-    }
+    for (const json &tensor : *tensors)
+      read(reader, tensor, to.tensors.emplace_back());
   if (from.contains("tensorMaps"))
     if (const json *maps = reader.array(from, "tensorMaps", mostTensorMaps))
-      for (const json &map : *maps) {
-        TensorMapParam &param = to.tensorMaps.emplace_back();
-        reader.read(map, "tensor", param.tensor);
-        reader.read(map, "captured", param.captured);
-        reader.read(map, "rows", param.rows, boxSides);
-        reader.read(map, "columns", param.columns, boxSides);
-        reader.read(map, "swizzle", param.swizzle, {32, 128});
-      }
+      for (const json &map : *maps)
+        read(reader, map, to.tensorMaps.emplace_back());
   if (from.contains("derived"))
     if (const json *derived = reader.array(from, "derived", maxGridAxes))
-      for (const json &axis : *derived) {
-        DerivedAxis &param = to.derived.emplace_back();
-        std::string rule;
-        reader.read(axis, "name", param.name);
-        reader.read(axis, "rule", rule);
-        reader.read(axis, "by", param.by, sizes);
-        reader.read(axis, "blocksPerSm", param.blocksPerSm, {1, 64});
-        if (axis.contains("of"))
-          reader.read(axis, "of", param.of);
-        if (const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule))
-          param.rule = *known;
-        else
-          reader.fail(fmt::format("derives axis '{}' by '{}', which is no rule", param.name, rule));
-        if (param.rule == DerivedAxis::Rule::Pages && !tensorDimension(param.of))
-          reader.fail(fmt::format("derives axis '{}' of pages of '{}', which is no captured tensor's dimension",
-                                  param.name, param.of));
-        if ((param.rule == DerivedAxis::Rule::WorkItems || param.rule == DerivedAxis::Rule::TileRows) &&
-            param.of.empty())
-          reader.fail(fmt::format("derives axis '{}' of the rows of no axis", param.name));
-      }
+      for (const json &axis : *derived)
+        read(reader, axis, to.derived.emplace_back());
   if (from.contains("blockPattern"))
     if (const json *pattern = reader.object(from, "blockPattern")) {
       to.blockPattern.emplace();

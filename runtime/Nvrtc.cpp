@@ -36,6 +36,43 @@ struct Nvrtc::Library {
   int (*getCubin)(Program, char *);
   int (*getPtxSize)(Program, size_t *);
   int (*getPtx)(Program, char *);
+
+  /// Checks that this library compiles for `arch`.
+  Expected<void> checkArch(const std::string &arch) const {
+    int number = 0;
+    if (!arch.starts_with("sm_") ||
+        std::from_chars(arch.data() + 3, arch.data() + arch.size(), number).ec != std::errc())
+      return Error{fmt::format("NVRTC compiles for no architecture '{}'; name one such as sm_90", arch)};
+    if (!archs.empty() && std::find(archs.begin(), archs.end(), number) == archs.end())
+      return Error{
+          fmt::format("NVRTC {} ({}) does not compile for {}, only for sm_{}; install a newer CUDA toolkit or set "
+                      "ATTUNE_NVRTC_PATH",
+                      cudaVersionText(version), path, arch, fmt::join(archs, ", sm_"))};
+    return {};
+  }
+
+  std::string logOf(Program program) const {
+    std::string log;
+    size_t size = 0;
+    if (getProgramLogSize(program, &size) == 0 && size > 1) {
+      log.resize(size);
+      getProgramLog(program, log.data());
+      log.resize(log.find_last_not_of(std::string("\0\n ", 3)) + 1);
+    }
+    return log;
+  }
+
+  /// Reads the cubin or the PTX of a compiled program. Gives NVRTC's result, 0 for success.
+  int readCode(Program program, bool cubin, std::vector<char> &code) const {
+    size_t size = 0;
+    int result = cubin ? getCubinSize(program, &size) : getPtxSize(program, &size);
+    code.resize(size);
+    if (result == 0)
+      result = cubin ? getCubin(program, code.data()) : getPtx(program, code.data());
+    if (!cubin && !code.empty() && code.back() == '\0')
+      code.pop_back();
+    return result;
+  }
 };
 
 Nvrtc::Nvrtc(std::unique_ptr<Library> library) : library(std::move(library)) {}
@@ -166,18 +203,24 @@ static std::string keepSource(const std::string &source, const std::string &name
   return written ? path : "";
 }
 
+/// What a user can do about a source that does not compile: where the source is kept, and the command that reproduces
+/// the failure.
+static std::string remedyFor(const std::string &source, const std::string &name, const std::string &archName,
+                             const std::vector<std::string> &extraOptions, bool cubin) {
+  std::string kept = keepSource(source, name);
+  std::string standard = "--std=c++17"; // options(), without --modify-stack-limit, which nvcc lacks
+  for (const std::string &option : extraOptions)
+    standard += " " + option;
+  return kept.empty() ? "the source could not be kept, set TMPDIR to a writable folder"
+                      : fmt::format("the source is {}; reproduce with: nvcc --gpu-architecture={} {} {} "
+                                    "-o /dev/null {}",
+                                    kept, archName, standard, cubin ? "--cubin" : "--ptx", kept);
+}
+
 Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::string &name, const std::string &arch,
                                        const std::vector<std::string> &extraOptions, bool cubin) const {
-  int number = 0;
-  if (!arch.starts_with("sm_") || std::from_chars(arch.data() + 3, arch.data() + arch.size(), number).ec != std::errc())
-    return Error{fmt::format("NVRTC compiles for no architecture '{}'; name one such as sm_90", arch)};
-  if (!library->archs.empty() &&
-      std::find(library->archs.begin(), library->archs.end(), number) == library->archs.end())
-    return Error{
-        fmt::format("NVRTC {} ({}) does not compile for {}, only for sm_{}; install a newer CUDA toolkit or set "
-                    "ATTUNE_NVRTC_PATH",
-                    cudaVersionText(library->version), library->path, arch, fmt::join(library->archs, ", sm_"))};
-
+  if (Expected<void> good = library->checkArch(arch); !good)
+    return good.error();
   std::string archName = cubin ? arch : "compute_" + arch.substr(3);
   std::vector<std::string> texts = {"--gpu-architecture=" + archName};
   texts.insert(texts.end(), std::begin(standardOptions), std::end(standardOptions));
@@ -200,23 +243,10 @@ Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::str
   int code = library->createProgram(&scope.program, source.c_str(), fileName.c_str(), 0, nullptr, nullptr);
   if (code == 0) {
     code = library->compileProgram(scope.program, int(options.size()), options.data());
-    size_t size = 0;
-    if (library->getProgramLogSize(scope.program, &size) == 0 && size > 1) {
-      output.log.resize(size);
-      library->getProgramLog(scope.program, output.log.data());
-      output.log.resize(output.log.find_last_not_of(std::string("\0\n ", 3)) + 1);
-    }
+    output.log = library->logOf(scope.program);
   }
-  if (code == 0) {
-    size_t size = 0;
-    code = cubin ? library->getCubinSize(scope.program, &size) : library->getPtxSize(scope.program, &size);
-    output.code.resize(size);
-    if (code == 0)
-      code = cubin ? library->getCubin(scope.program, output.code.data())
-                   : library->getPtx(scope.program, output.code.data());
-    if (!cubin && !output.code.empty() && output.code.back() == '\0')
-      output.code.pop_back();
-  }
+  if (code == 0)
+    code = library->readCode(scope.program, cubin, output.code);
   output.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   if (code == 0) {
     logLine(LogLevel::Info, "NVRTC {} compiled {} for {} in {:.1f} ms: {} bytes", cudaVersionText(library->version),
@@ -224,17 +254,9 @@ Expected<Nvrtc::Output> Nvrtc::compile(const std::string &source, const std::str
     return output;
   }
 
-  std::string kept = keepSource(source, name);
-  std::string standard = "--std=c++17"; // options(), without --modify-stack-limit, which nvcc lacks
-  for (const std::string &option : extraOptions)
-    standard += " " + option;
-  std::string remedy = kept.empty() ? "the source could not be kept, set TMPDIR to a writable folder"
-                                    : fmt::format("the source is {}; reproduce with: nvcc --gpu-architecture={} {} {} "
-                                                  "-o /dev/null {}",
-                                                  kept, archName, standard, cubin ? "--cubin" : "--ptx", kept);
-  return Error{.message =
-                   fmt::format("NVRTC {} does not compile '{}' for {} ({}); {}", cudaVersionText(library->version),
-                               name, arch, library->getErrorString(code), remedy),
+  return Error{.message = fmt::format("NVRTC {} does not compile '{}' for {} ({}); {}",
+                                      cudaVersionText(library->version), name, arch, library->getErrorString(code),
+                                      remedyFor(source, name, archName, extraOptions, cubin)),
                .excerpt = output.log};
 }
 

@@ -160,7 +160,9 @@ private:
   /// The lowered value of a scalar, or of a value inside a map's region.
   Value lookup(Value value);
   /// Reads `view[indices]`, each index clamped to the view's extent. Vector indices become a gather.
-  Value readElement(ElementOp op, ArrayRef<Value> indices);
+  Value readElement(const Memory &memory, ArrayRef<Value> indices);
+  /// Searches a vector by bisection. A vector of `x` searches for all its lanes at once, each probe a gather.
+  Value searchVector(const Memory &memory, Value x, bool right);
   /// Lowers a scf.for that carries scalars only.
   void lowerCountedLoop(scf::ForOp counted);
   /// Lowers one scalar op; the op becomes a vector op where one of its operands was lowered to a vector.

@@ -1,6 +1,7 @@
 //===- Scalars.cpp - Lowering scalar ops and the regions of maps ----------===//
 
 #include "codegen/cpu/Lowering.h"
+#include "ir/tile/Search.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -21,8 +22,7 @@ Value Lowering::lookup(Value value) {
   return {};
 }
 
-Value Lowering::readElement(ElementOp op, ArrayRef<Value> indices) {
-  const Memory &memory = memoryOf(op.getView());
+Value Lowering::readElement(const Memory &memory, ArrayRef<Value> indices) {
   int64_t lanes = 1;
   Value uniform = constI64(0), varying;
   for (auto [index, extent, stride] : llvm::zip(indices, memory.extents, memory.strides)) {
@@ -65,6 +65,39 @@ Value Lowering::readElement(ElementOp op, ArrayRef<Value> indices) {
   return raw;
 }
 
+Value Lowering::searchVector(const Memory &memory, Value x, bool right) {
+  const int64_t lanes = lanesOf(x);
+  const bool isFloat = isa<FloatType>(getElementTypeOrSelf(x.getType()));
+  auto floats = [&](arith::CmpFPredicate predicate, Value left, Value other) -> Value {
+    return arith::CmpFOp::create(b, predicate, left, other);
+  };
+  auto either = [&](Value left, Value other) -> Value { return arith::OrIOp::create(b, left, other); };
+  // NaN comes after all numbers.
+  Value isNan = isFloat ? floats(arith::CmpFPredicate::UNO, x, x) : Value();
+  auto isBefore = [&](Value element) -> Value {
+    if (!isFloat)
+      return compare(right ? arith::CmpIPredicate::sle : arith::CmpIPredicate::slt, element, x);
+    if (right)
+      return either(floats(arith::CmpFPredicate::OLE, element, x), isNan);
+    Value isNumber = floats(arith::CmpFPredicate::ORD, element, element);
+    return either(floats(arith::CmpFPredicate::OLT, element, x), arith::AndIOp::create(b, isNan, isNumber));
+  };
+  // After n steps an interval of fewer than 2^n elements is empty.
+  Value extent = memory.extents[0];
+  Value steps = arith::SubIOp::create(b, constI64(64), math::CountLeadingZerosOp::create(b, extent));
+  const SmallVector<Value> whole = {widen(constI64(0), lanes), widen(extent, lanes)};
+  Value low = loop(constI64(0), steps, constI64(1), whole, [&](Value, ValueRange ends) -> SmallVector<Value> {
+                Value middle = arith::ShRUIOp::create(b, add(ends[0], ends[1]), widen(constI64(1), lanes));
+                Value before = isBefore(readElement(memory, middle));
+                Value isOpen = compare(arith::CmpIPredicate::slt, ends[0], ends[1]);
+                Value after = add(middle, widen(constI64(1), lanes));
+                Value isAfter = arith::AndIOp::create(b, isOpen, before);
+                Value high = select(before, ends[1], middle);
+                return {select(isAfter, after, ends[0]), select(isOpen, high, ends[1])};
+              }).front();
+  return arith::TruncIOp::create(b, vectorOf(i32, lanes), low);
+}
+
 void Lowering::lowerScalarOp(Operation *op) {
   if (auto param = dyn_cast<ParamOp>(op)) {
     if (!isa<ViewType>(param.getType()))
@@ -96,7 +129,11 @@ void Lowering::lowerScalarOp(Operation *op) {
     lanes = std::max(lanes, lanesOf(operands.back()));
   }
   if (auto element = dyn_cast<ElementOp>(op)) {
-    values[element] = readElement(element, operands);
+    values[element] = readElement(memoryOf(element.getView()), operands);
+    return;
+  }
+  if (auto search = dyn_cast<tile::SearchOp>(op)) {
+    values[search] = searchVector(memoryOf(search.getView()), operands[0], search.getRight());
     return;
   }
   if (auto touches = dyn_cast<TouchesOp>(op)) {

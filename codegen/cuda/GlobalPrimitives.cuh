@@ -63,6 +63,22 @@ __device__ __forceinline__ long long load_i64(const long long *address) { return
 //@ load_bool
 __device__ __forceinline__ bool load_bool(const unsigned char *address) { return __ldg(address) != 0; }
 
+//@ search_sorted
+/// The number of elements of a vector in ascending order that are < x, or with `right` <= x, by bisection. NaN comes
+/// after all numbers. `load` loads one element.
+template <auto load, bool right, typename Element, typename Value>
+__device__ __forceinline__ int search_sorted(const Element *vector, long long stride, long long extent, Value x) {
+  int low = 0, high = int(extent);
+  while (low < high) {
+    const int middle = int((unsigned(low) + unsigned(high)) / 2);
+    const Value element = load(vector + middle * stride);
+    const bool is_before = right ? element <= x || x != x : element < x || (x != x && element == element);
+    low = is_before ? middle + 1 : low;
+    high = is_before ? high : middle;
+  }
+  return low;
+}
+
 //@ load_written
 /// Loads an element that this kernel or an earlier kernel of the launch writes. `asm volatile` keeps the load after
 /// wait_launch and out of the read-only cache. PTX 9.7.9.8, ld.global.

@@ -1,6 +1,7 @@
 //===- Memory.cpp - Print loads and stores of elements, and addresses -----===//
 
 #include "codegen/cuda/KernelPrinter.h"
+#include "ir/tile/Search.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -118,6 +119,17 @@ void KernelPrinter::printSlice(SliceOp op) {
   views[op.getResult()] = view;
 }
 
+/// The device function that loads an element of `type` from read-only memory, widened; "" where there is none.
+static StringRef elementLoad(Type type) {
+  return type.isF32()         ? "load_f32"
+         : type.isBF16()      ? "load_bf16"
+         : type.isF16()       ? "load_f16"
+         : type.isInteger(32) ? "load_i32"
+         : type.isInteger(64) ? "load_i64"
+         : type.isInteger(8)  ? "load_bool"
+                              : "";
+}
+
 void KernelPrinter::printElement(tile::ElementOp op) {
   const View &view = views[op.getView()];
   SmallVector<Expr> indices;
@@ -126,14 +138,7 @@ void KernelPrinter::printElement(tile::ElementOp op) {
     indices.push_back(op.getInRange()[i] ? expr : primitive("clamp_index", {expr, {view.extents[i]}}));
   }
   Type type = op.getView().getType().getElementType();
-  StringRef load = view.isWritten       ? "load_written"
-                   : type.isF32()       ? "load_f32"
-                   : type.isBF16()      ? "load_bf16"
-                   : type.isF16()       ? "load_f16"
-                   : type.isInteger(32) ? "load_i32"
-                   : type.isInteger(64) ? "load_i64"
-                   : type.isInteger(8)  ? "load_bool"
-                                        : "";
+  StringRef load = view.isWritten ? "load_written" : elementLoad(type);
   if (load.empty())
     return fail(op, "of " + text(type) + " has no printed form; use f32, bf16, f16, i32, i64 or i8");
   declare(cast<OpResult>(op.getResult()), primitive(load, {globalAddress(view, indices)}));
@@ -241,6 +246,17 @@ bool KernelPrinter::printMemory(Operation *op) {
       })
       .Case([&](SliceOp o) { printSlice(o); })
       .Case([&](tile::ElementOp o) { printElement(o); })
+      .Case([&](tile::SearchOp o) {
+        const View &view = views[o.getView()];
+        const StringRef load = elementLoad(o.getView().getType().getElementType());
+        used.insert(load.str());
+        declare(cast<OpResult>(o.getResult()),
+                primitive("search_sorted", "<" + load + ", " + (o.getRight() ? "true" : "false") + ">",
+                          {{view.pointer},
+                           {view.strides[0]},
+                           {view.extents[0]},
+                           isa<FloatType>(o.getX().getType()) ? value(o.getX()) : integer(o.getX())}));
+      })
       .Case([&](LoadElementsOp o) { printLoadElements(o); })
       .Case([&](InPairsOp o) { printInPairs(o); })
       .Case([&](StoreElementOp o) { printStoreElement(o); })

@@ -5,6 +5,7 @@
 #include "codegen/sim/Apply.h"
 #include "codegen/sim/Arithmetic.h"
 #include "codegen/sim/Numbers.h"
+#include "ir/tile/Search.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -102,6 +103,9 @@ bool Decoder::elementOp(Operation *op) {
         for (auto [i, index] : llvm::enumerate(o.getIndices()))
           wide |= int(index.getType().isInteger(64)) << i;
         emit(o, sim::loadElement, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView()), wide}, inRange);
+      })
+      .Case([&](tile::SearchOp o) {
+        emit(o, sim::searchElements, {o.getView(), o.getX()}, {viewOf(o, o.getView())}, {}, o.getRight());
       })
       .Case([&](sched::LoadElementsOp o) {
         emit(o, sim::loadElements, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView())});

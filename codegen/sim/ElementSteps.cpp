@@ -114,6 +114,28 @@ Go sim::isNull(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
+template <typename T> static T elementAt(Element element, const std::byte *from) {
+  auto read = [&]<typename Stored>(Stored value) {
+    std::memcpy(&value, from, sizeof(Stored));
+    return value;
+  };
+  switch (element) {
+  case Element::F32:
+    return T(read(float()));
+  case Element::BF16:
+    return T(fromBf16(read(uint16_t())));
+  case Element::F16:
+    return T(fromF16(read(uint16_t())));
+  case Element::I32:
+    return T(read(int32_t()));
+  case Element::I64:
+    return T(read(int64_t()));
+  case Element::Bool:
+    return T(read(uint8_t()) != 0);
+  }
+  return {};
+}
+
 Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
   const View &view = machine.program.views[step.at[0]];
   const Memory &tensor = machine.launch.tensors[view.tensor];
@@ -131,32 +153,54 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
     std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), indices, 1);
     if (!from)
       return Go::Stop;
-    auto read = [&]<typename T>(T value) {
-      std::memcpy(&value, from, sizeof(T));
-      return value;
-    };
-    switch (machine.program.tensors[view.tensor].element) {
+    switch (const Element element = machine.program.tensors[view.tensor].element) {
     case Element::F32:
-      warp.set(step.out[0], lane, read(float()));
-      break;
     case Element::BF16:
-      warp.set(step.out[0], lane, fromBf16(read(uint16_t())));
-      break;
     case Element::F16:
-      warp.set(step.out[0], lane, fromF16(read(uint16_t())));
+      warp.set(step.out[0], lane, elementAt<float>(element, from));
       break;
     case Element::I32:
-      warp.set(step.out[0], lane, read(int32_t()));
+      warp.set(step.out[0], lane, elementAt<int32_t>(element, from));
       break;
     case Element::I64:
-      warp.set(step.out[0], lane, read(int64_t()));
+      warp.set(step.out[0], lane, elementAt<int64_t>(element, from));
       break;
     case Element::Bool:
-      warp.set(step.out[0], lane, read(uint8_t()) != 0);
+      warp.set(step.out[0], lane, elementAt<bool>(element, from));
       break;
     }
   }
   return Go::Next;
+}
+
+/// searchElements for x of type T.
+template <typename T> static Go searchAs(Machine &machine, Warp &warp, const Step &step) {
+  const View &view = machine.program.views[step.at[0]];
+  const Element element = machine.program.tensors[view.tensor].element;
+  for (int lane = 0; lane < (step.out[0].varies ? lanes : 1); ++lane) {
+    if (step.out[0].varies && !warp.has(lane))
+      continue;
+    const T x = warp.get<T>(step.in[1], lane);
+    int64_t low = 0, high = machine.launch.tensors[view.tensor].extents[0];
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {middle}, 1);
+      if (!from)
+        return Go::Stop;
+      const T at = elementAt<T>(element, from);
+      const bool isBefore = step.flag ? at <= x || x != x : at < x || (x != x && at == at);
+      (isBefore ? low : high) = isBefore ? middle + 1 : middle;
+    }
+    warp.set(step.out[0], lane, int32_t(low));
+  }
+  return Go::Next;
+}
+
+Go sim::searchElements(Machine &machine, Warp &warp, const Step &step) {
+  const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
+  return element == Element::I32   ? searchAs<int32_t>(machine, warp, step)
+         : element == Element::I64 ? searchAs<int64_t>(machine, warp, step)
+                                   : searchAs<float>(machine, warp, step);
 }
 
 /// The indices of a lane's element in a view: the int32 inputs of `step` from `first` on, plus the view's `begins`.

@@ -316,6 +316,9 @@ Go inPairs(Machine &, Warp &, const Step &);
 /// tile.element. Inputs: base offset of the view, indices. Output: value. at[0]: index of the view. number[i]: 1 if
 /// index i is known to be in range, 0 if the step must clamp index i. at[1]: bit i is set if index i is i64.
 Go loadElement(Machine &, Warp &, const Step &);
+/// tile.search. Inputs: base offset of the view, x. Output: number of elements before x. at[0]: index of the view. flag:
+/// elements that equal x count.
+Go searchElements(Machine &, Warp &, const Step &);
 /// Loads a pair of elements. Inputs: base offset of the view, indices. Outputs: two values. at[0]: index of the view.
 Go loadElements(Machine &, Warp &, const Step &);
 /// Stores one element per lane. Inputs: value, base offset of the view, indices. at[0]: index of the view.

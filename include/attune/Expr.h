@@ -73,6 +73,7 @@ enum class Op : uint8_t {
   Scalar,     ///< the run-time scalar `name`
   Input,      ///< the incoming score s, f32
   Load,       ///< element of captured tensor `name`; the operands are its `rank` indices (i32 or i64)
+  Search,     ///< number of elements of captured vector `name` that come before the operand, by `side`, i32
   Add,        ///< (num, num) -> num, also Sub to Max
   Sub,
   Mul,
@@ -120,10 +121,18 @@ enum class IndexRange : uint8_t {
   Clamped    ///< intended
 };
 
+/// Which elements of a vector in ascending order searchsorted counts.
+enum class SearchSide : uint8_t {
+  Left, ///< those < x
+  Right ///< those <= x
+};
+
 /// "b", "h", "q", "k".
 std::string_view name(Coordinate coordinate);
 /// "B", "H", "Sq", "Sk".
 std::string_view name(Extent extent);
+/// "left", "right".
+std::string_view name(SearchSide side);
 
 struct Node;
 using NodeRef = std::shared_ptr<const Node>;
@@ -143,10 +152,11 @@ struct Node {
   int64_t intValue = 0;                        ///< Constant of type i32, i64 or bool (0 or 1)
   Coordinate coordinate = Coordinate::B;       ///< Coordinate
   Extent extent = Extent::B;                   ///< Extent
-  std::string name;                            ///< Scalar, Load
-  DType elementType = DType::F32;              ///< Load: the tensor's type in memory
-  int rank = 0;                                ///< Load: equals operands.size()
+  std::string name;                            ///< Scalar, Load, Search
+  DType elementType = DType::F32;              ///< Load, Search: the tensor's type in memory
+  int rank = 0;                                ///< Load: equals operands.size(); Search: 1
   IndexRange indexRange = IndexRange::Checked; ///< Load
+  SearchSide side = SearchSide::Left;          ///< Search
 
   SourceLocation where;       ///< the user's line; for text the file is "score" or "mask"
   unsigned depth = 1;         ///< nodes on the longest path down to a leaf
@@ -217,6 +227,14 @@ struct ScalarDecl {
 };
 
 struct Operand;
+class Captured;
+
+/// The number of elements of a captured vector that are < x, or <= x with SearchSide::Right, i32. The vector holds
+/// numbers in ascending order; x has the type of its elements (f32 for f16 and bf16). NaN comes after all numbers, as in
+/// NumPy. Of a vector in another order the result is what bisection finds, a number from 0 to the vector's length.
+///
+///     searchsorted(offsets, q, SearchSide::Right) == searchsorted(offsets, k, SearchSide::Right)   // packed documents
+Expr searchsorted(const Captured &vector, Operand x, SearchSide side = SearchSide::Left);
 
 /// A captured tensor with some of its indices given, such as the table[h] in table[h][q]. Converts to the
 /// loaded element; a wrong number of indices is an error that names the tensor, its rank and the number.
@@ -258,6 +276,7 @@ public:
   Expr at(std::vector<Expr> indices, std::source_location where = std::source_location::current()) const;
 
 private:
+  friend Expr searchsorted(const Captured &vector, Operand x, SearchSide side);
   TensorDecl tensor;
   std::source_location where;
 };

@@ -35,6 +35,7 @@
 //
 //     functions: min max abs exp exp2 log log2 tanh sin cos tan sqrt rsqrt pow sigmoid select(c, a, b)
 //                softcap(s, c), the casts f32(x) i32(x) i64(x) bool(x), cast(x, i32)
+//     of a captured vector in ascending order: searchsorted(t, x), searchsorted(t, x, right) (Expr.h)
 //     for indices outside of a tensor: clamped(t[i]), broadcast(t[i]) (Expr.h)
 //     in masks:  causal() causalBottomRight() slidingWindow(l, r) prefixLm(n) chunked(n) documents(ids)
 //                keyPadding(lengths)

@@ -5,6 +5,7 @@
 #include "attune/DType.h"
 #include "ir/RegionText.h"
 #include "ir/ValueNames.h"
+#include "ir/attn/Search.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -28,6 +29,10 @@ void AttnDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/attn/AttnOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/attn/AttnSearch.cpp.inc"
       >();
   for (StringRef dialect : {"attn", "arith", "math"})
     nameValues(getContext(), dialect);

@@ -157,6 +157,25 @@ def LoadOp : AttnOp<"load", [Pure]> {
   let hasVerifier = 1;
 }
 
+// The declarations of search ops are generated into files of their own (ir/CMakeLists.txt).
+def SearchOp : AttnOp<"search", [Pure]> {
+  let summary = "count the elements of a captured vector that come before a number";
+  let description = [{
+    The result is the number of elements of `name`, a captured tensor of rank 1 in ascending order, that are < x, or with
+    `right` <= x. NaN comes after all numbers. The elements are compared as `attn.load` reads them, and x has their type.
+    Of a vector in another order the result is what bisection finds; it lies in [0, extent]. The op has no memory
+    effects, as captured tensors are constant during a launch.
+
+    ```mlir
+    %0 = attn.search "offsets", %q right : i32
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, AnyTypeOf<[F32, I32, I64]>:$x, UnitAttr:$right);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$name `,` $x (`right` $right^)? attr-dict `:` type($x)";
+  let hasVerifier = 1;
+}
+
 def AddGradientOp : AttnOp<"add_gradient", [MemoryEffects<[MemWrite]>]> {
   let summary = "add to the gradient of a captured tensor's element";
   let description = [{

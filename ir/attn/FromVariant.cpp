@@ -1,6 +1,7 @@
 //===- FromVariant.cpp - From the expression graph to attn ------------------===//
 
 #include "ir/attn/FromVariant.h"
+#include "ir/attn/Search.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -67,7 +68,8 @@ public:
   }
 
 private:
-  /// Nodes with equal keys are the same computation. Fields: operation, type, operands, name and integer of a leaf.
+  /// Nodes with equal keys are the same computation. Fields: operation, type, operands, name, and integer of a leaf or
+  /// side of a search.
   using Key = std::tuple<Op, DType, std::vector<const void *>, std::string, int64_t>;
 
   Value build(const Node *node) {
@@ -86,6 +88,8 @@ private:
       data = int64_t(node->coordinate);
     else if (node->op == Op::Extent)
       data = int64_t(node->extent);
+    else if (node->op == Op::Search)
+      data = int64_t(node->side);
     Value &value = ofKey[Key(node->op, node->type, std::move(pointers), node->name, data)];
     if (!value) {
       loc = location(*node);
@@ -204,6 +208,31 @@ private:
     return from.isInteger(32) ? make<arith::ExtSIOp>(type, x) : make<arith::TruncIOp>(type, x);
   }
 
+  Value literal(const Node &node) {
+    if (node.type == DType::F32)
+      return constant(node.floatValue);
+    return constant(irType(*builder.getContext(), node.type),
+                    node.type == DType::Bool ? node.intValue != 0 : node.intValue);
+  }
+
+  Value scalar(const Node &node) {
+    if (auto value = values.find(node.name); value != values.end())
+      return value->second;
+    return make<attn::ScalarOp>(irType(*builder.getContext(), node.type), builder.getStringAttr(node.name));
+  }
+
+  Value incomingScore() {
+    assert(score && "a mask has no incoming score");
+    return score;
+  }
+
+  Value sigmoid(Value x) {
+    Value one = constant(1.0f);
+    Value exp = make<math::ExpOp>(make<arith::NegFOp>(x));
+    return make<arith::DivFOp>(one, make<arith::AddFOp>(one, exp));
+  }
+
+  /// Emits one operation: a table from the operations of expressions to the ops of MLIR.
   Value emit(const Node &node, ValueRange x) {
     using IntCompare = arith::CmpIPredicate;
     using FloatCompare = arith::CmpFPredicate;
@@ -211,21 +240,19 @@ private:
     bool floats = node.type == DType::F32;
     switch (node.op) {
     case Op::Constant:
-      return floats ? constant(node.floatValue)
-                    : constant(type, node.type == DType::Bool ? node.intValue != 0 : node.intValue);
+      return literal(node);
     case Op::Coordinate:
       return coordinates[int(node.coordinate)];
     case Op::Extent:
       return extent(node.extent);
     case Op::Scalar:
-      if (auto value = values.find(node.name); value != values.end())
-        return value->second;
-      return make<attn::ScalarOp>(type, builder.getStringAttr(node.name));
+      return scalar(node);
     case Op::Input:
-      assert(score && "a mask has no incoming score");
-      return score;
+      return incomingScore();
     case Op::Load:
       return make<attn::LoadOp>(type, builder.getStringAttr(node.name), x);
+    case Op::Search:
+      return make<attn::SearchOp>(type, builder.getStringAttr(node.name), x[0], node.side == SearchSide::Right);
     case Op::Add:
       return arithmetic<arith::AddFOp, arith::AddIOp>(x);
     case Op::Sub:
@@ -251,11 +278,8 @@ private:
   case Op::op:                                                                                                         \
     return make<mlir>(x[0], x[1]);
 #include "attune/Functions.def"
-    case Op::Sigmoid: {
-      Value one = constant(1.0f);
-      Value exp = make<math::ExpOp>(make<arith::NegFOp>(x[0]));
-      return make<arith::DivFOp>(one, make<arith::AddFOp>(one, exp));
-    }
+    case Op::Sigmoid:
+      return sigmoid(x[0]);
     case Op::Select:
       return make<arith::SelectOp>(x[0], x[1], x[2]);
     case Op::Lt:

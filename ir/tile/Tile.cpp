@@ -4,6 +4,7 @@
 #include "ir/RegionText.h"
 #include "ir/Terminators.h"
 #include "ir/ValueNames.h"
+#include "ir/tile/Search.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -28,6 +29,10 @@ void TileDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/tile/TileOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/tile/TileSearch.cpp.inc"
       >();
   for (StringRef dialect : {"tile", "arith", "math"})
     nameValues(getContext(), dialect);

@@ -736,6 +736,23 @@ def ElementOp : TileOp<"element", [Pure]> {
   let hasVerifier = 1;
 }
 
+def SearchOp : TileOp<"search", [Pure]> {
+  let summary = "count the elements of a captured vector that come before a number";
+  let description = [{
+    The op is `attn.search` on a view of rank 1: by bisection, the number of elements that are < x, or with `right` <= x.
+    The elements are widened as by `tile.element`. The op has no memory effects, as captured tensors are constant during
+    a launch.
+
+    ```mlir
+    %0 = tile.search %offsets, %q right : !tile.view<1, i32>, i32
+    ```
+  }];
+  let arguments = (ins ViewType:$view, AnyTypeOf<[F32, I32, I64]>:$x, UnitAttr:$right);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$view `,` $x (`right` $right^)? attr-dict `:` type($view) `,` type($x)";
+  let hasVerifier = 1;
+}
+
 def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp", "AnyOp", "DomainOp"]>]> {
   let summary = "end a region with its results";
   let description = [{

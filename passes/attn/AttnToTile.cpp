@@ -370,45 +370,72 @@ private:
     return domain;
   }
 
-  void writeBlock() {
-    Type dtype = op.getDtype();
-    auto index = [&](StringRef axis) {
-      StringRef name = axis == "q" ? "q0" : axis == tile::rowsAxis ? "row0" : axis;
-      return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
-    };
-    b = index("b");
-    rowHead = index(axes.heads);
-    row0 = index(axes.rows);
-    Value queryLength = lengthOfSequence(builder, op, op.getQueryLengths(), b, axisExtent("q", "Sq"), "own_queries");
+  /// The thread block's position along an axis of the grid.
+  Value gridIndex(StringRef axis) {
+    StringRef name = axis == "q" ? "q0" : axis == tile::rowsAxis ? "row0" : axis;
+    return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
+  }
+
+  /// Reads the number of keys of the sequence, and the number of rows of K to copy.
+  void readKeyLength() {
     Value capacity = axisExtent("k", "Sk");
     keyLength = lengthOfSequence(builder, op, op.getKeyLengths(), b, capacity, "own_keys");
     keysRead = keyLength;
     if (op.getKeyLengths()) // K is copied in boxes of 16 rows; rows past the sequence's length are masked
       keysRead = tile::named(arith::MinSIOp::create(builder, loc, upTo16(keyLength), capacity), "keys_read");
-    Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
-    readQueryOffset();
-    Value kvHead = rowHead, rowLength = queryLength;
+  }
+
+  /// Computes the block's first query and head from its position in the grid. Returns the head of K and V, and the
+  /// number of rows of the sequence.
+  std::pair<Value, Value> placeRows(Value queryLength) {
     if (plan.getPackGqa()) {
+      Value kvHead = rowHead;
       group = param("group", i32);
       h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group, arith::IntegerOverflowFlags::nsw),
                       "first_head"); // the heads are `group` times as many as those of k
       q0 = tile::named(arith::DivUIOp::create(builder, loc, row0, group), "q0");
-      rowLength = op.getQueryLengths()
-                      ? tile::named(arith::MulIOp::create(builder, loc, queryLength, group), "own_rows")
-                      : axisExtent(axes.rows, "rows");
       rowOrigin = row0;
-    } else {
-      h = rowHead;
-      q0 = row0;
-      rowOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
-      kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+      return {kvHead, op.getQueryLengths()
+                          ? tile::named(arith::MulIOp::create(builder, loc, queryLength, group), "own_rows")
+                          : axisExtent(axes.rows, "rows")};
     }
+    h = rowHead;
+    q0 = row0;
+    rowOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
+    Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    return {kvHead, queryLength};
+  }
+
+  /// Declares the outputs for values that the backward pass reads.
+  void declareSaved() {
     auto saved = [&](StringRef what) {
       const tile::OperandAttr declared = savedDeclaration(what, OperandRole::Out);
       return op.saves(what) ? param(declared.getName(), declared.getViewType()) : Value();
     };
     savedDropout = saved("dropout");
     savedScore = saved("score");
+  }
+
+  /// Declares the parameters of dropout. Its random numbers are indexed by positions within the sequence and by the
+  /// head number b * H + h.
+  void declareDropout() {
+    head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, block.H), h), "head");
+    seed = param("seed", builder.getI64Type());
+    offset = param("offset", builder.getI64Type());
+    threshold = param("drop_threshold", i32);
+  }
+
+  void writeBlock() {
+    Type dtype = op.getDtype();
+    b = gridIndex("b");
+    rowHead = gridIndex(axes.heads);
+    row0 = gridIndex(axes.rows);
+    Value queryLength = lengthOfSequence(builder, op, op.getQueryLengths(), b, axisExtent("q", "Sq"), "own_queries");
+    readKeyLength();
+    Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
+    readQueryOffset();
+    const auto [kvHead, rowLength] = placeRows(queryLength);
+    declareSaved();
     Value queries = param("q", view(4, dtype)), keys = rowsOfKeys(param("k", view(4, dtype))),
           values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
@@ -417,7 +444,7 @@ private:
     valuesRead = keyEnd ? keyEnd : keyLength;
     SmallVector<Value, 2> within;
     if (plan.getSplitKeys()) {
-      split = index(tile::splitsAxis);
+      split = gridIndex(tile::splitsAxis);
       splits = axisExtent(tile::splitsAxis, "splits");
     }
     Value domain = visibleTiles(within);
@@ -438,13 +465,8 @@ private:
     floatConstant(-std::numeric_limits<float>::infinity());
     zero = floatConstant(0);
     const SmallVector<Value> inits = initialValues();
-    // Dropout's random numbers are indexed by positions within the sequence and by the head number b * H + h.
-    if (op.getDropout()) {
-      head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, heads), h), "head");
-      seed = param("seed", builder.getI64Type());
-      offset = param("offset", builder.getI64Type());
-      threshold = param("drop_threshold", i32);
-    }
+    if (op.getDropout())
+      declareDropout();
 
     auto loop = tile::ForBlocksOp::create(builder, loc, domain, within, inits);
     {

@@ -597,32 +597,43 @@ private:
       return Carried{sum};
     };
     const Carried none{tile::named(tile::SplatOp::create(builder, loc, scores(), zero), "gradient")};
-    // If visibility of the tile depends on neither batch nor head, all (batch, head) pairs are repetitions (`times`) of
-    // the domain of one loop.
+    storeTile(loopOverSharers(all, k0, none, afterTile).front(), out, dims, places, q0, k0);
+  }
+
+  struct Range {
+    Value begin, end;
+    Value count(BackwardWriter &writer) const { return arith::SubIOp::create(writer.builder, writer.loc, end, begin); }
+    Value domain(BackwardWriter &writer, StringRef axis) const {
+      return tile::DomainOp::create(writer.builder, writer.loc, axis, 1, begin, end);
+    }
+  };
+
+  /// Writes the loops over the batches `all[0]` and the heads `all[1]`, of each of which `body` writes the tile of keys
+  /// at `k0`. If visibility of the tile depends on neither batch nor head, all (batch, head) pairs are repetitions
+  /// (`times`) of the domain of one loop.
+  Carried loopOverSharers(const std::array<Range, 2> &all, Value k0, const Carried &none,
+                          function_ref<Carried(tile::ForBlocksOp)> body) {
     Value iterations = arith::MulIOp::create(builder, loc, all[0].count(*this), all[1].count(*this));
     Value anyBatch = number(0), anyHead = number(0);
     values.b = b = anyBatch;
     values.h = h = anyHead;
     Value ofAll = onlyTile(domain(), k0);
-    Carried total;
     if (anyBatch.use_empty() && anyHead.use_empty()) {
       ofAll.getDefiningOp<tile::DomainOp>().getTimesMutable().assign(iterations);
-      total = loopOver(ofAll, none, [&](tile::ForBlocksOp tiles) {
+      return loopOver(ofAll, none, [&](tile::ForBlocksOp tiles) {
         Value iteration = tiles.getIteration(), heads = all[1].count(*this);
         values.b = b = tile::named(add(all[0].begin, arith::DivSIOp::create(builder, loc, iteration, heads)), "b");
         setHead(tile::named(add(all[1].begin, arith::RemSIOp::create(builder, loc, iteration, heads)), "h"));
-        return afterTile(tiles);
-      });
-    } else {
-      total = loopOver(all[0].domain(*this, "b"), none, [&](tile::ForBlocksOp batches) {
-        values.b = b = batches.getOrigin();
-        return loopOver(all[1].domain(*this, "h"), Carried(batches.getCarried()), [&](tile::ForBlocksOp heads) {
-          setHead(heads.getOrigin());
-          return loopOver(onlyTile(domain(), k0), Carried(heads.getCarried()), afterTile);
-        });
+        return body(tiles);
       });
     }
-    storeTile(total.front(), out, dims, places, q0, k0);
+    return loopOver(all[0].domain(*this, "b"), none, [&](tile::ForBlocksOp batches) {
+      values.b = b = batches.getOrigin();
+      return loopOver(all[1].domain(*this, "h"), Carried(batches.getCarried()), [&](tile::ForBlocksOp heads) {
+        setHead(heads.getOrigin());
+        return loopOver(onlyTile(domain(), k0), Carried(heads.getCarried()), body);
+      });
+    });
   }
 
   /// Replaces the indices b and h of the loop's reads of the captured tensor by the position `places` of the gradient's
@@ -638,14 +649,6 @@ private:
           element.getIndicesMutable()[*dims[coordinate]].set(places[coordinate]);
     });
   }
-
-  struct Range {
-    Value begin, end;
-    Value count(BackwardWriter &writer) const { return arith::SubIOp::create(writer.builder, writer.loc, end, begin); }
-    Value domain(BackwardWriter &writer, StringRef axis) const {
-      return tile::DomainOp::create(writer.builder, writer.loc, axis, 1, begin, end);
-    }
-  };
 
   /// The batches or heads that share an element of the tensor: all of them, or the one at `place`. The tensor's last
   /// place is also shared by all batches or heads beyond it, because their index is clamped.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/attn/FromVariant.h"
+#include "ir/attn/Search.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/mask/MaskAnalysis.h"
@@ -37,7 +38,7 @@ public:
     auto kernel =
         tile::KernelOp::create(builder, loc, op.getSymName(), builder.getArrayAttr({}),
                                builder.getArrayAttr({axis("b"), axis("h"), axis("q", 0, tileQ)}), op.getDtype(), sizes,
-                               read<attn::CapturedTensorAttr, attn::LoadOp>(op.getTensorsAttr()),
+                               read<attn::CapturedTensorAttr, attn::LoadOp, attn::SearchOp>(op.getTensorsAttr()),
                                read<attn::RuntimeScalarAttr, attn::ScalarOp>(op.getScalarsAttr()), op.getPatternAttr(),
                                /*dropout=*/false, /*precise=*/false, op.getQOffset());
     builder.createBlock(&kernel.getBody());
@@ -67,9 +68,9 @@ private:
   }
 
   /// Returns those of the declared captured tensors or scalars on which the visited tiles depend.
-  template <typename Attr, typename ReadOp> ArrayAttr read(ArrayAttr declared) {
+  template <typename Attr, typename... ReadOps> ArrayAttr read(ArrayAttr declared) {
     llvm::DenseSet<StringRef> names;
-    op.getMask().walk([&](ReadOp read) { names.insert(read.getName()); });
+    (op.getMask().walk([&](ReadOps read) { names.insert(read.getName()); }), ...);
     if (attn::BlockPatternAttr pattern = op.getPatternAttr())
       names.insert(pattern.getName().getValue());
     for (std::optional<StringRef> lengths : {op.getKeyLengths(), op.getQueryLengths()})

@@ -2,6 +2,9 @@
 
 #include "passes/attn/CloneRegion.h"
 
+#include "ir/attn/Search.h"
+#include "ir/tile/Search.h"
+
 using namespace mlir;
 using namespace attune;
 
@@ -14,6 +17,11 @@ void attune::cloneFromRegion(OpBuilder &builder, attn::AttentionOp op, Operation
                                      tile::readTensor(builder, op.getLoc(), op.findTensor(load.getName())), indices,
                                      SmallVector<bool>(indices.size(), false));
     tile::named(result, load.getName());
+  } else if (auto search = dyn_cast<attn::SearchOp>(inner)) {
+    result = tile::SearchOp::create(builder, search.getLoc(), search.getType(),
+                                    tile::readTensor(builder, op.getLoc(), op.findTensor(search.getName())),
+                                    mapping.lookup(search.getX()), search.getRight());
+    tile::named(result, attn::nameOfSearch(search.getName()));
   } else if (auto scalar = dyn_cast<attn::ScalarOp>(inner)) {
     result = tile::readScalar(builder, op.getLoc(), scalar.getName(), scalar.getType());
   } else if (auto extent = dyn_cast<attn::ExtentOp>(inner)) {

@@ -67,39 +67,45 @@ private:
       // Batches and heads that no other kernel writes: clear all of the thread block's elements.
       SmallVector<Value> all = at;
       leaveOut(covered, dims, all);
-      auto along = [&](StringRef axis, int64_t size, Value origin, StringRef name) {
-        auto map = tile::MapOp::create(builder, loc, registers({{axis, size}}, i32), ValueRange(), {{axis, origin}});
-        OpBuilder::InsertionGuard guard(builder);
-        builder.setInsertionPointToEnd(&map.getBody().front());
-        tile::YieldOp::create(builder, loc, Value(map.getCoordinate(axis)));
-        return tile::named(map.getResult(), name);
-      };
-      all[*dims[2]] = along("row", blockRows, row0, "all_rows");
-      all[*dims[3]] = along("column", zeroColumns, column0, "all_columns");
+      all[*dims[2]] = indicesAlong("row", blockRows, row0, "all_rows");
+      all[*dims[3]] = indicesAlong("column", zeroColumns, column0, "all_columns");
       tile::ScatterOp::create(builder, loc, zeros, view, all, /*add=*/false);
     }
     // All other batches and heads: clear only the elements whose query or key is past the end of the sequences.
     leaveOut(isNothingLeft(covered, isWhole(covered, row0, column0, counts)), dims, at);
-    auto indices = [&](StringRef name, bool ofRows) {
-      auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),
-                                     {{"row", row0}, {"column", column0}});
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&map.getBody().front());
-      Value row = map.getCoordinate("row"), column = map.getCoordinate("column");
-      Value isWritten = both(compare(arith::CmpIPredicate::ult, qOffset ? subtract(row, qOffset) : row, counts[2]),
-                             compare(arith::CmpIPredicate::slt, column, counts[3]));
-      tile::YieldOp::create(
-          builder, loc,
-          arith::SelectOp::create(builder, loc, isWritten, number(-1), ofRows ? row : column).getResult());
-      return tile::named(map.getResult(), name);
-    };
-    at[*dims[2]] = indices("rows", true);
-    at[*dims[3]] = indices("columns", false);
+    const std::array<Value, 2> origin{row0, column0}, ends{counts[2], counts[3]};
+    at[*dims[2]] = indicesPastEnds(type, origin, ends, /*ofRows=*/true);
+    at[*dims[3]] = indicesPastEnds(type, origin, ends, /*ofRows=*/false);
     tile::ScatterOp::create(builder, loc, zeros, view, at, /*add=*/false);
     end();
     if (!clears && !qOffset)
       leaveOutWithoutMargins(dims);
     return kernel;
+  }
+
+  /// The indices of `size` elements along one axis, from `origin` on.
+  Value indicesAlong(StringRef axis, int64_t size, Value origin, StringRef name) {
+    auto map = tile::MapOp::create(builder, loc, registers({{axis, size}}, i32), ValueRange(), {{axis, origin}});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    tile::YieldOp::create(builder, loc, Value(map.getCoordinate(axis)));
+    return tile::named(map.getResult(), name);
+  }
+
+  /// The row (or column, unless `ofRows`) of each element of a tile of `type` whose first element is at `origin`; -1,
+  /// which stores nothing, for elements before the `ends` of the queries and keys, which other kernels write.
+  Value indicesPastEnds(TileType type, const std::array<Value, 2> &origin, const std::array<Value, 2> &ends,
+                        bool ofRows) {
+    auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),
+                                   {{"row", origin[0]}, {"column", origin[1]}});
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&map.getBody().front());
+    Value row = map.getCoordinate("row"), column = map.getCoordinate("column");
+    Value isWritten = both(compare(arith::CmpIPredicate::ult, qOffset ? subtract(row, qOffset) : row, ends[0]),
+                           compare(arith::CmpIPredicate::slt, column, ends[1]));
+    tile::YieldOp::create(
+        builder, loc, arith::SelectOp::create(builder, loc, isWritten, number(-1), ofRows ? row : column).getResult());
+    return tile::named(map.getResult(), ofRows ? "rows" : "columns");
   }
 
   /// Makes the launch skip the kernel if the tensor is no larger than what other kernels write.

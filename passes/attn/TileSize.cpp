@@ -2,6 +2,7 @@
 
 #include "passes/attn/TileSize.h"
 
+#include "ir/attn/Search.h"
 #include "passes/Passes.h"
 #include "passes/analysis/cost/BackwardPlan.h"
 #include "passes/analysis/mask/MaskAnalysis.h"
@@ -43,7 +44,8 @@ OpCost attune::opCost(Operation *op, bool precise) {
   };
   return llvm::TypeSwitch<Operation *, OpCost>(op)
       .Case<attn::YieldOp, attn::ScalarOp, attn::ExtentOp, arith::ConstantOp>([](auto) { return OpCost{0, 0}; })
-      .Case<attn::LoadOp>([](auto) { return OpCost{0, 4}; }) // clamp, address, load, widen
+      .Case<attn::LoadOp>([](auto) { return OpCost{0, 4}; })    // clamp, address, load, widen
+      .Case<attn::SearchOp>([](auto) { return OpCost{0, 64}; }) // eight steps, for a vector of some hundred elements
 #define ATTUNE_FUNCTION1(op, name, value, mlir, cuda, quick, costs, ...)                                               \
   .Case<mlir>([&](auto) { return costOf(costs); })
 #define ATTUNE_FUNCTION2(op, name, value, mlir, cuda, costs, ...) .Case<mlir>([&](auto) { return costOf(costs); })
@@ -118,9 +120,10 @@ static RegionCost regionCost(Region &region, ArrayRef<unsigned> argumentDependen
       ++cost.biases;
       cost.biasBytes += int(tensorElement(load).getIntOrFloatBitWidth() / 8);
     }
-    if (isa<attn::LoadOp>(op) && on == onColumn && op.getResult(0).getType().getIntOrFloatBitWidth() == 32)
+    const bool readsMemory = isa<attn::LoadOp, attn::SearchOp>(op);
+    if (readsMemory && on == onColumn && op.getResult(0).getType().getIntOrFloatBitWidth() == 32)
       ++cost.wordColumns;
-    if (isa<attn::LoadOp>(op))
+    if (readsMemory)
       ++(on == onElement  ? cost.elementLoads
          : on == onRow    ? cost.rowVectors
          : on == onColumn ? cost.columnVectors
@@ -382,6 +385,92 @@ static std::string packFaultOf(attn::AttentionOp op) {
   return "";
 }
 
+/// Adds the loads and scalars of a region to those of the request.
+static void addLoads(PlanRequest &request, const RegionCost &cost) {
+  request.uniformValues += cost.uniformValues;
+  request.rowVectors += cost.rowVectors;
+  request.columnVectors += cost.columnVectors;
+  request.elementLoads += cost.elementLoads;
+  request.relativeValues += cost.relativeValues;
+  request.biases += cost.biases;
+  request.biasBytes += cost.biasBytes;
+}
+
+/// Sets the request's fields on the normaliser. `staged`: vectors and biases are copied to shared memory.
+static void readNormaliser(attn::AttentionOp op, bool precise, bool staged, PlanRequest &request) {
+  request.rowStatistics = !op.getNormaliser() || !op.getStatistics().empty();
+  if (!op.getNormaliser())
+    return;
+  // The arguments of p after b and h are the score and the base of the row.
+  const unsigned on[] = {0, 0, onElement, onRow};
+  const RegionCost p = regionCost(op.getP(), ArrayRef(on).take_front(op.getP().getNumArguments()), precise, false);
+  constexpr double softmaxAlu = 2; // a subtraction, and the scaling before exp2
+  request.normaliserSpecial = p.special;
+  // tile-expand-logistic replaces the reciprocal of a logistic function by five arithmetic instructions.
+  if (staged && !precise && op.getDtype().isBF16())
+    op.getP().walk([&](arith::DivFOp division) {
+      if (!exponentialOfLogistic(division))
+        return;
+      request.normaliserSpecial -= 1;
+      request.aluPerElement += 5;
+    });
+  request.aluPerElement += std::max(0.0, p.alu - softmaxAlu);
+}
+
+/// Whether the mask depends on run-time data other than the lengths of sequences.
+static bool masksByData(attn::AttentionOp op) {
+  return op.getMask()
+      .walk([&](Operation *inner) {
+        auto load = dyn_cast<attn::LoadOp>(inner);
+        const bool isLength = load && (op.getKeyLengths() == load.getName() || op.getQueryLengths() == load.getName());
+        return (load && !isLength) || isa<attn::ScalarOp, attn::SearchOp>(inner) ? WalkResult::interrupt()
+                                                                                 : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// The shape of the mask for the sizes that plans are ranked for.
+static MaskShape shapeOfMask(attn::AttentionOp op, const PlanRequest &request) {
+  Block &body = op.getMask().front();
+  BandReader reader(body, request);
+  const std::optional<MaskShape> band = reader.read(cast<attn::YieldOp>(body.getTerminator()).getValue());
+  // Masks that only run-time data decide get an assumed shape. Where the bounds kernel must evaluate every element,
+  // as for a mask table[q, k], a quarter of all blocks of 128 x 128 elements is assumed to be visible; other masks
+  // that load values, such as document ids, are assumed to leave half of all blocks of 2048 x 2048.
+  const bool loads = masksByData(op);
+  if (band && (reader.isExact() || loads))
+    return *band;
+  if (countsTiles(op))
+    return MaskShape::partly(0.25, 128);
+  if (loads)
+    return MaskShape::partly(0.5, 2048);
+  return rowsOfMask(op, request);
+}
+
+/// Sets the request's fields on the mask, except its block pattern. `staged`: vectors are copied to shared memory.
+static void readMask(attn::AttentionOp op, bool precise, bool staged, PlanRequest &request) {
+  RegionCost cost = regionCost(op.getMask(), {0, 0, onRow, onColumn}, precise, staged);
+  request.maskAluPerElement = std::max(2.0, cost.alu + 1); // 1 for the select
+  request.maskLoadsByKey = cost.columnVectors > 0;
+  if (staged) {
+    request.stagedColumns = cost.wordColumns;
+    cost.columnVectors -= cost.wordColumns;
+  }
+  addLoads(request, cost);
+  request.mask = shapeOfMask(op, request);
+}
+
+/// Moves a band of a variant with a query offset. If there are fewer queries than keys, the queries are assumed to be
+/// the last positions of the sequence.
+static void moveBandByOffset(attn::AttentionOp op, PlanRequest &request) {
+  const int64_t offset = op.getQOffset() ? std::max<int64_t>(0, request.keys - request.queries) : 0;
+  if (request.mask.kind != MaskShape::Kind::Band || !offset)
+    return;
+  for (auto [bound, by] : {std::pair(&request.mask.left, -offset), {&request.mask.right, offset}})
+    if (std::abs(*bound) < MaskShape::unlimited)
+      *bound += by;
+}
+
 PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const SizeHints &hints) {
   PlanRequest request;
   request.arch = arch.str();
@@ -403,83 +492,21 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.heads = hints.heads ? hints.heads : std::max<int64_t>(1, 2048 / std::max(request.headDim, 1));
   request.headsKv = request.heads;
   request.batch = hints.batch ? hints.batch : std::max<int64_t>(1, 16384 / std::max<int64_t>(hints.queries, 1));
-
-  const bool precise = op.getPrecise() || op.getDtype().isF32();
-  const bool staged = usesWarpgroups(request);
-  RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise, staged);
-  request.specialPerElement = score.special;
-  request.aluPerElement = score.alu;
-  request.rowStatistics = !op.getNormaliser() || !op.getStatistics().empty();
-  if (op.getNormaliser()) {
-    // The arguments of p after b and h are the score and the base of the row.
-    const unsigned on[] = {0, 0, onElement, onRow};
-    const RegionCost p = regionCost(op.getP(), ArrayRef(on).take_front(op.getP().getNumArguments()), precise, false);
-    constexpr double softmaxAlu = 2; // a subtraction, and the scaling before exp2
-    request.normaliserSpecial = p.special;
-    // tile-expand-logistic replaces the reciprocal of a logistic function by five arithmetic instructions.
-    if (staged && !precise && op.getDtype().isBF16())
-      op.getP().walk([&](arith::DivFOp division) {
-        if (!exponentialOfLogistic(division))
-          return;
-        request.normaliserSpecial -= 1;
-        request.aluPerElement += 5;
-      });
-    request.aluPerElement += std::max(0.0, p.alu - softmaxAlu);
-  }
-  auto keep = [&](const RegionCost &cost) {
-    request.uniformValues += cost.uniformValues;
-    request.rowVectors += cost.rowVectors;
-    request.columnVectors += cost.columnVectors;
-    request.elementLoads += cost.elementLoads;
-    request.relativeValues += cost.relativeValues;
-    request.biases += cost.biases;
-    request.biasBytes += cost.biasBytes;
-  };
-  keep(score);
-  Region &mask = op.getMask();
-  if (!mask.empty()) {
-    RegionCost cost = regionCost(mask, {0, 0, onRow, onColumn}, precise, staged);
-    request.maskAluPerElement = std::max(2.0, cost.alu + 1); // 1 for the select
-    request.maskLoadsByKey = cost.columnVectors > 0;
-    if (staged) {
-      request.stagedColumns = cost.wordColumns;
-      cost.columnVectors -= cost.wordColumns;
-    }
-    keep(cost);
-    BandReader reader(mask.front(), request);
-    Value visible = cast<attn::YieldOp>(mask.front().getTerminator()).getValue();
-    const std::optional<MaskShape> band = reader.read(visible);
-    const bool loads = mask.walk([&](Operation *inner) {
-                             auto load = dyn_cast<attn::LoadOp>(inner);
-                             const bool isLength = load && (op.getKeyLengths() == load.getName() ||
-                                                            op.getQueryLengths() == load.getName());
-                             return (load && !isLength) || isa<attn::ScalarOp>(inner) ? WalkResult::interrupt()
-                                                                                      : WalkResult::advance();
-                           })
-                           .wasInterrupted();
-    // Masks that only run-time data decide get an assumed shape. Where the bounds kernel must evaluate every element,
-    // as for a mask table[q, k], a quarter of all blocks of 128 x 128 elements is assumed to be visible; other masks
-    // that load values, such as document ids, are assumed to leave half of all blocks of 2048 x 2048.
-    if (band && (reader.isExact() || loads))
-      request.mask = *band;
-    else if (countsTiles(op))
-      request.mask = MaskShape::partly(0.25, 128);
-    else if (loads)
-      request.mask = MaskShape::partly(0.5, 2048);
-    else
-      request.mask = rowsOfMask(op, request);
-  }
-  // With a query offset, if there are fewer queries than keys, the queries are assumed to be the last positions of the
-  // sequence.
-  const int64_t offset = op.getQOffset() ? std::max<int64_t>(0, request.keys - request.queries) : 0;
-  if (request.mask.kind == MaskShape::Kind::Band && offset)
-    for (auto [bound, by] : {std::pair(&request.mask.left, -offset), {&request.mask.right, offset}})
-      if (std::abs(*bound) < MaskShape::unlimited)
-        *bound += by;
   if (attn::BlockPatternAttr pattern = op.getPatternAttr()) {
     request.patternRows = pattern.getRows();
     request.patternColumns = pattern.getColumns();
   }
+
+  const bool precise = op.getPrecise() || op.getDtype().isF32();
+  const bool staged = usesWarpgroups(request);
+  const RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise, staged);
+  request.specialPerElement = score.special;
+  request.aluPerElement = score.alu;
+  readNormaliser(op, precise, staged, request);
+  addLoads(request, score);
+  if (!op.getMask().empty())
+    readMask(op, precise, staged, request);
+  moveBandByOffset(op, request);
   return request;
 }
 

@@ -7,7 +7,7 @@
 
 #include "passes/Passes.h"
 
-#include "ir/attn/Attn.h"
+#include "ir/attn/Search.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -44,10 +44,12 @@ LogicalResult verifyNames(attn::AttentionOp op) {
 }
 
 LogicalResult verifyScalarOp(Operation *op) {
-  bool known = isa<attn::LoadOp, attn::ScalarOp, attn::ExtentOp, attn::AddGradientOp, attn::YieldOp>(op) ||
-               isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
+  bool known =
+      isa<attn::LoadOp, attn::SearchOp, attn::ScalarOp, attn::ExtentOp, attn::AddGradientOp, attn::YieldOp>(op) ||
+      isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
   if (!known)
-    return op->emitOpError("is not known in a score or mask; use arith, math, attn.load, attn.scalar and attn.extent");
+    return op->emitOpError(
+        "is not known in a score or mask; use arith, math, attn.load, attn.search, attn.scalar and attn.extent");
   for (Type type : op->getResultTypes())
     if (!type.isF32() && !type.isInteger(1) && !type.isInteger(32) && !type.isInteger(64))
       return op->emitOpError() << "gives " << type << "; scores and masks compute with f32, i32, i64 and i1";

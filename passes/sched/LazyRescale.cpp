@@ -249,6 +249,49 @@ tile::MapOp fuseExponents(OpBuilder &builder, tile::MapOp exponentials, Value ad
   return p.getDefiningOp<tile::MapOp>();
 }
 
+/// Starts the carried maximum from the least finite float instead of -inf, so that x - m is never NaN for x = -inf. If
+/// `byAddend`, the loop then also carries the addend of the maximum, as its last tile.
+sched::ForTilesOp startFinite(sched::ForTilesOp loop, tile::ReduceOp maximum, float factor, bool byAddend) {
+  Location loc = maximum.getLoc();
+  const unsigned scalars = loop.getInits().size();
+  OpBuilder before(loop);
+  Value least = arith::ConstantOp::create(before, loc, before.getF32FloatAttr(-greatest));
+  OpOperand &init = loop.getTilesMutable()[cast<BlockArgument>(maximum.getInit()).getArgNumber() - scalars];
+  init.set(createMap(before, loc, tile::nameOf(init.get()), init.get().getType(), init.get(),
+                     [&](ValueRange v) -> Value { return arith::MaxNumFOp::create(before, loc, v[0], least); }));
+  return byAddend ? carryTile(loop, createAddend(before, loc, init.get(), factor)) : loop;
+}
+
+/// The softmax of a tile whose rows keep their maximum.
+struct KeptSoftmax {
+  tile::MapOp exponentials;
+  Value sum;         ///< the sum of the tile's exponentials
+  Value carriedSum;  ///< that sum added to the carried one
+  Value probability; ///< P, converted
+};
+
+/// Creates the softmax that keeps the maximum. `addend` is that of the exponents' FMAs, or null.
+KeptSoftmax createKept(OpBuilder &builder, Softmax softmax, Value addend, float factor) {
+  tile::ReduceOp maximum = softmax.maximum;
+  Location loc = maximum.getLoc();
+  IRMapping held;
+  held.map(softmax.base.getResult(), maximum.getInit());
+  KeptSoftmax kept;
+  kept.exponentials = addend ? fuseExponents(builder, softmax.exponentials, addend, factor)
+                             : cast<tile::MapOp>(builder.clone(*softmax.exponentials, held));
+  Value p = kept.exponentials.getResult();
+  held.map(softmax.exponentials.getResult(), p);
+  kept.sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p,
+                                                maximum.getAxis(), Value(), /*per_lane=*/true),
+                         "sum");
+  builder.clone(*softmax.probability, held);
+  kept.probability = held.lookup(softmax.probability.getResult());
+  kept.carriedSum = createMap(builder, loc, tile::nameOf(softmax.sum.getResult()), kept.sum.getType(),
+                              {softmax.carriedSum(), kept.sum},
+                              [&](ValueRange v) -> Value { return arith::AddFOp::create(builder, loc, v[0], v[1]); });
+  return kept;
+}
+
 /// Rewrites the softmax for lazy rescaling. `overlap`: the first half of the exponentials overlaps with the warpgroup's
 /// own product with V. `byAddend`: the exponents are FMAs.
 void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byAddend) {
@@ -256,61 +299,36 @@ void keepMaximum(sched::ForTilesOp loop, Softmax softmax, bool overlap, bool byA
   const float factor = *exponentFactor(softmax.exponentials);
   Location loc = maximum.getLoc();
   const SmallVector<Operation *> moving = softmax.ops();
-  Operation *last = moving.back();
-
-  // The maximum starts from the least finite float instead of -inf, so that x - m is never NaN for x = -inf.
-  const unsigned scalars = loop.getInits().size();
-  {
-    OpBuilder before(loop);
-    Value least = arith::ConstantOp::create(before, loc, before.getF32FloatAttr(-greatest));
-    OpOperand &init = loop.getTilesMutable()[cast<BlockArgument>(maximum.getInit()).getArgNumber() - scalars];
-    init.set(createMap(before, loc, tile::nameOf(init.get()), init.get().getType(), init.get(),
-                       [&](ValueRange v) -> Value { return arith::MaxNumFOp::create(before, loc, v[0], least); }));
-    if (byAddend)
-      loop = carryTile(loop, createAddend(before, loc, init.get(), factor));
-  }
-
+  loop = startFinite(loop, maximum, factor, byAddend);
+  Value addend = byAddend ? Value(loop.getBody().getArguments().back()) : Value();
   const SmallVector<Operation *> waits = softmax.waits();
 
-  // Creates the exponentials, their sum and P for the case that the maximum is kept.
   OpBuilder builder(loop.getContext());
-  builder.setInsertionPointAfter(last);
-  IRMapping held;
-  held.map(softmax.base.getResult(), maximum.getInit());
-  auto exponentials = byAddend
-                          ? fuseExponents(builder, softmax.exponentials, loop.getBody().getArguments().back(), factor)
-                          : cast<tile::MapOp>(builder.clone(*softmax.exponentials, held));
-  Value p = exponentials.getResult();
-  held.map(softmax.exponentials.getResult(), p);
-  Value sum = tile::named(tile::ReduceOp::create(builder, loc, maximum.getResult().getType(), tile::Reduction::Sum, p,
-                                                 maximum.getAxis(), Value(), /*per_lane=*/true),
-                          "sum");
-  builder.clone(*softmax.probability, held);
-  Value l = createMap(builder, loc, tile::nameOf(softmax.sum.getResult()), sum.getType(), {softmax.carriedSum(), sum},
-                      [&](ValueRange v) -> Value { return arith::AddFOp::create(builder, loc, v[0], v[1]); });
+  builder.setInsertionPointAfter(moving.back());
+  KeptSoftmax kept = createKept(builder, softmax, addend, factor);
   // The comparison is unordered, so that a NaN also updates the maximum.
-  Value moves = createAny(builder, loc, "moves", sum, arith::CmpFPredicate::UGE, outOfRange);
+  Value moves = createAny(builder, loc, "moves", kept.sum, arith::CmpFPredicate::UGE, outOfRange);
 
   // The branch that updates the maximum runs the original ops; `base` is not needed, because the maximum is finite.
   softmax.base.getResult().replaceAllUsesWith(maximum.getResult());
   softmax.base.erase();
   SmallVector<Value> moved{maximum.getResult(), softmax.sum.getResult(), softmax.output.getResult(),
                            softmax.probability.getResult()};
-  SmallVector<Value> stayed{maximum.getInit(), l, softmax.accumulator(), held.lookup(softmax.probability.getResult())};
+  SmallVector<Value> stayed{maximum.getInit(), kept.carriedSum, softmax.accumulator(), kept.probability};
   if (byAddend) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfter(maximum);
     moved.push_back(createAddend(builder, loc, maximum.getResult(), factor));
-    stayed.push_back(loop.getBody().getArguments().back());
+    stayed.push_back(addend);
   }
   auto branch = scf::IfOp::create(builder, loc, TypeRange(ValueRange(moved)), moves, /*withElseRegion=*/true);
   // The wait stays before the branch: the warps of a warpgroup may diverge in the branch, and a wait is for the whole
   // warpgroup.
   if (overlap)
-    splitFirstHalf(exponentials);
+    splitFirstHalf(kept.exponentials);
   for (Operation *op : waits)
     if (overlap || maximum->isBeforeInBlock(op))
-      op->moveBefore(overlap ? exponentials.getOperation() : maximum.getOperation());
+      op->moveBefore(overlap ? kept.exponentials.getOperation() : maximum.getOperation());
   // All ops that depend on the maximum move into the branch.
   SmallVector<Operation *> inside(moving);
   if (byAddend)

@@ -8,6 +8,7 @@
 
 #include "arch/ArchInfo.h"
 #include "ir/NestedOps.h"
+#include "ir/tile/Search.h"
 #include "passes/Passes.h"
 #include "passes/analysis/copies/CopyOrder.h"
 #include "passes/analysis/dataflow/Dependences.h"
@@ -49,13 +50,12 @@ Bytes bytesOf(sched::RingOp ring) {
 LogicalResult verifyExpanded(Operation *op) {
   if (auto tiles = dyn_cast<sched::ForTilesOp>(op); tiles && !tiles.getTiles().empty())
     return op->emitOpError("carries tiles; at the end of sched they are buffers");
-  bool known =
-      isa<tile::ParamOp, tile::AxisExtentOp, tile::ElementOp, tile::MulFiniteOp, scf::ForOp, scf::IfOp, scf::YieldOp>(
-          op) ||
-      isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
-      (isa<sched::SchedDialect>(op->getDialect()) &&
-       !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::WriteTileOp, sched::CopyWindowOp,
-            sched::NextVisibleOp, sched::VisibleOp, sched::KernelOp>(op));
+  bool known = isa<tile::ParamOp, tile::AxisExtentOp, tile::ElementOp, tile::SearchOp, tile::MulFiniteOp, scf::ForOp,
+                   scf::IfOp, scf::YieldOp>(op) ||
+               isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+               (isa<sched::SchedDialect>(op->getDialect()) &&
+                !isa<sched::SlotOp, sched::CopyTileOp, sched::StoreTileOp, sched::WriteTileOp, sched::CopyWindowOp,
+                     sched::NextVisibleOp, sched::VisibleOp, sched::KernelOp>(op));
   if (!known)
     return op->emitOpError(
         "is left; at the end of sched there are single instructions, loops and scalar arithmetic only");

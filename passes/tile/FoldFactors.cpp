@@ -17,6 +17,7 @@
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/dataflow/Constants.h"
+#include "passes/analysis/dataflow/FloatRanges.h"
 #include "passes/analysis/score/Distances.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -88,8 +89,11 @@ Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
 }
 
 /// Clamps `slope`, the quotient of `finite` and a factor, to +-2^96. Where `finite` is itself infinite, `slope` is
-/// kept.
+/// kept. A slope that its function bounds (tanh, sigmoid) needs no clamp.
 Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value finite) {
+  const dsl::FloatRange range = FloatRanges().of(slope);
+  if (range.low >= -0x1p96 && range.high <= 0x1p96)
+    return slope;
   auto isAbove = [&](Value value, float limit) -> Value {
     return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, value),
                                  constant(rewriter, loc, limit));

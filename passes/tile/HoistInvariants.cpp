@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Tile.h"
+#include "ir/tile/Search.h"
 #include "passes/Passes.h"
 #include "passes/analysis/score/Distances.h"
 #include "passes/analysis/score/MapPatterns.h"
@@ -82,7 +82,8 @@ private:
 /// Whether it pays to keep the result of `op` in a register per row or column instead of recomputing it: loads,
 /// divisions, special functions.
 bool isCostly(Operation *op) {
-  return isa<tile::ElementOp, arith::DivFOp, arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp>(op) ||
+  return isa<tile::ElementOp, tile::SearchOp, arith::DivFOp, arith::DivSIOp, arith::RemSIOp, arith::DivUIOp,
+             arith::RemUIOp>(op) ||
          (isa<math::MathDialect>(op->getDialect()) && !isa<math::FmaOp, math::AbsFOp, math::AbsIOp>(op));
 }
 
@@ -138,7 +139,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
 
   /// Moves costly values along one axis of a two-axis map to a map over that axis. A value along the loop's own axis
   /// would be computed in every iteration. In a conditional map such values therefore stay, except for loads, which may
-  /// move to a map with the same condition.
+  /// move to a map with the same condition, and for searches, which cost more than that.
   void splitByAxis(tile::MapOp map) {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
@@ -152,7 +153,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       // the loop, or is the region's yield.
       Value value = op.getResult(0);
       if (map.getOnlyIf() && dependence.only(value, along) == along) {
-        if (conditionalColumns && isa<tile::ElementOp>(op) && followsFromCoordinate(map, value))
+        const bool isSearch = isa<tile::SearchOp>(op);
+        if ((isSearch || (conditionalColumns && isa<tile::ElementOp>(op))) && followsFromCoordinate(map, value))
           loads.push_back(value);
         continue;
       }
@@ -170,7 +172,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
                         [&](Value other) { return other != load && sliceOf(other).contains(load.getDefiningOp()); }))
         outermost.push_back(load);
     for (Value load : outermost)
-      extract(map, load, along, map.getOnlyIf());
+      extract(map, load, along, conditionalColumns ? map.getOnlyIf() : Value());
   }
 
   /// Moves loads of a two-axis map that would be the same in every iteration to a map of their own before the loop. The

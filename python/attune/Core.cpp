@@ -136,6 +136,13 @@ Expr loaded(const std::string &name, const std::string &dtype, int rank, const s
   return placed(where, [&] { return captured(name, dtypeOf(dtype), Rank{rank}).at(indices); });
 }
 
+Expr searched(const std::string &name, const std::string &dtype, int rank, const Expr &x, bool right,
+              const Where &where) {
+  return placed(where, [&] {
+    return searchsorted(captured(name, dtypeOf(dtype), Rank{rank}), x, right ? SearchSide::Right : SearchSide::Left);
+  });
+}
+
 /// Constants take the types that the C++ literals of their values have.
 Expr integerConstant(int64_t value, const Where &where) {
   return placed(where, [&] { return value == int32_t(value) ? Expr(int32_t(value)) : Expr(value); });
@@ -229,6 +236,7 @@ void bindExpressions(nb::module_ &m) {
   m.def("constant", &integerConstant);
   m.def("constant_f32", [](double value, const Where &where) { return placed(where, [&] { return Expr(value); }); });
   m.def("constant_bool", [](bool value, const Where &where) { return placed(where, [&] { return Expr(value); }); });
+  m.def("searchsorted", &searched);
   m.def("load", &loaded);
   m.def("is_tensor_name", [](const std::string &name) { return !captured(name, f32, Rank{1}).at({Expr(0)}).error(); });
   m.def("argument", [](const std::string &name) { return coordinateNamed(name); });
@@ -254,8 +262,30 @@ Normaliser normaliserFrom(const std::string &json) {
   return valueOf(Variant::fromJson("{\"name\": \"definition\", \"normaliser\": " + json + "}")).normaliser();
 }
 
+/// What a variant tells of itself, and its JSON.
+void bindFacts(nb::class_<Variant> &variant) {
+  variant.def_prop_ro("has_lse", &Variant::hasLse)
+      .def_prop_ro("tensors",
+                   [](const Variant &v) {
+                     nb::list list;
+                     for (const TensorDecl &tensor : v.tensors())
+                       list.append(nb::make_tuple(tensor.name, std::string(name(tensor.dtype)), tensor.rank));
+                     return list;
+                   })
+      .def_prop_ro("scalars",
+                   [](const Variant &v) {
+                     nb::list list;
+                     for (const ScalarDecl &scalar : v.scalars())
+                       list.append(nb::make_tuple(scalar.name, std::string(name(scalar.dtype))));
+                     return list;
+                   })
+      .def("json", &Variant::toJson)
+      .def_static("from_json", [](const std::string &json) { return valueOf(Variant::fromJson(json)); });
+}
+
 void bindVariants(nb::module_ &m) {
-  nb::class_<Variant>(m, "Variant")
+  nb::class_<Variant> variant(m, "Variant");
+  variant
       .def(
           "__init__",
           [](Variant *place, const std::string &name, const Where &where) {
@@ -304,24 +334,8 @@ void bindVariants(nb::module_ &m) {
              changed(v, where, [&](Variant &to) { to.keyPages(pages.captured(), size); });
            })
       .def("precise", [](Variant &v) { v.precise(); })
-      .def("q_offset", [](Variant &v) { v.qOffset(); })
-      .def_prop_ro("has_lse", &Variant::hasLse)
-      .def_prop_ro("tensors",
-                   [](const Variant &v) {
-                     nb::list list;
-                     for (const TensorDecl &tensor : v.tensors())
-                       list.append(nb::make_tuple(tensor.name, std::string(name(tensor.dtype)), tensor.rank));
-                     return list;
-                   })
-      .def_prop_ro("scalars",
-                   [](const Variant &v) {
-                     nb::list list;
-                     for (const ScalarDecl &scalar : v.scalars())
-                       list.append(nb::make_tuple(scalar.name, std::string(name(scalar.dtype))));
-                     return list;
-                   })
-      .def("json", &Variant::toJson)
-      .def_static("from_json", [](const std::string &json) { return valueOf(Variant::fromJson(json)); });
+      .def("q_offset", [](Variant &v) { v.qOffset(); });
+  bindFacts(variant);
 }
 
 //===----------------------------------------------------------------------===//

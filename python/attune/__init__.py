@@ -11,7 +11,7 @@ docs/guide/python.md is the guide.
 """
 from . import _core
 from .errors import Error
-from .expressions import FUNCTIONS as _functions, batch_size, broadcast, cast, clamped, head_count, key_length, maximum, minimum, query_length, scalar, select, tensor, where
+from .expressions import FUNCTIONS as _functions, batch_size, broadcast, cast, clamped, head_count, key_length, maximum, minimum, query_length, scalar, searchsorted, select, tensor, where
 from .kernel import Gradients, Kernel, compile, emit, explain
 from .masks_and_scores import (alibi, bias, causal, causal_bottom_right, chunked, documents, key_padding, prefix_lm, relative_bias, sliding_window)
 from .variant import Normaliser, Variant

@@ -310,6 +310,20 @@ globals().update(FUNCTIONS)
 _UFUNCS.update({name: name for name in FUNCTIONS}, arctan="atan", arctan2="atan2")
 
 
+def searchsorted(vector, x, *, right=False, side=None):
+    """The number of elements of a tensor of rank 1 in ascending order that are < x, or with right (side="right") <= x, an int32. x has the type of the
+    elements, float32 for float16 and bfloat16; NaN comes after all numbers. Of a tensor in another order it is what bisection finds.
+
+        mask = lambda b, h, q, k: attune.searchsorted(offsets, q, right=True) == attune.searchsorted(offsets, k, right=True)
+    """
+    at = here()
+    if not isinstance(vector, Tensor):
+        fail("searchsorted takes a whole tensor, then x: searchsorted(offsets, q), of an array of the function's own variables or attune.tensor(name, dtype)", at)
+    if side not in (None, "left", "right") or (side == "left" and right):
+        fail(f"side {side!r}{' with right=True' if right else ''} names no side; write side=\"left\" or side=\"right\"", at)
+    return Expr(_core.searchsorted(vector.name, vector.dtype, vector.rank, as_expr(x).node, bool(right) or side == "right", at), True)
+
+
 def clamped(element):
     """An element of a tensor, of which the nearest one is meant wherever an index lies outside: clamped(table[h, q - k + 128])."""
     return _unary("clamped", element)

@@ -1,6 +1,7 @@
 //===- FromVariantTest.cpp - Variants as attn regions -------------------------===//
 
 #include "ir/attn/FromVariant.h"
+#include "ir/attn/Search.h"
 #include "tests/attn/RegionInterpreter.h"
 
 #include "attune/Builtins.h"
@@ -45,7 +46,7 @@ std::string failure(const Variant &variant, DType dtype, int headDim, int headDi
   return module.error().message;
 }
 
-/// The value of attn.load, attn.scalar and attn.extent, as the reference defines them.
+/// The value of attn.load, attn.search (of integers), attn.scalar and attn.extent, as the reference defines them.
 Scalar leaf(const reference::Problem &problem, mlir::Operation *op, llvm::ArrayRef<Scalar> indices) {
   auto element = [&](const reference::HostTensor &tensor, int64_t offset) {
     return isFloat(tensor.dtype) ? Scalar::of(float(tensor.at(offset))) : Scalar::of(tensor.intAt(offset));
@@ -59,6 +60,14 @@ Scalar leaf(const reference::Problem &problem, mlir::Operation *op, llvm::ArrayR
   }
   if (auto scalar = mlir::dyn_cast<attn::ScalarOp>(op))
     return element(problem.scalars.at(scalar.getName().str()), 0);
+  if (auto search = mlir::dyn_cast<attn::SearchOp>(op)) {
+    const reference::HostTensor &vector = problem.tensors.at(search.getName().str());
+    REQUIRE(!isFloat(vector.dtype));
+    int64_t count = 0;
+    for (int64_t i = 0; i < vector.size(); ++i)
+      count += vector.intAt(i) < indices[0].integer + search.getRight();
+    return Scalar::of(count);
+  }
   auto load = mlir::cast<attn::LoadOp>(op);
   const reference::HostTensor &tensor = problem.tensors.at(load.getName().str());
   if (!tensor.size())

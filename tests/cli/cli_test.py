@@ -430,6 +430,27 @@ class Cli(unittest.TestCase):
         self.attune("show", "documents", "--shape", "1,1,1,64,64,64,64", "--tensor", "ids=i32", code=1)
         self.assertIn("error: captured tensor ids has no data; add --tensor ids=i32[N]:random or a .npy file\n", self.err)
 
+    def test_searchsorted(self):
+        """Packed documents by the offsets at which they begin."""
+        offsets, mask = self.path("offsets.npy"), "searchsorted(offsets, q, right) == searchsorted(offsets, k, right)"
+        write_npy(offsets, (5,), [0, 64, 100, 100, 192], "<i4")
+        given = ["--mask", mask, "--tensor", f"offsets=i32:{offsets}"]
+        folder = self.path("searched")
+        result = self.json("run", *given, "--dtype", "f32", "--target", "cpu", "--shape", "1,2,1,150,150,16,16", "--dump", folder)
+        self.assertTrue(result["check"]["o"]["pass"] and result["check"]["lse"]["pass"])
+        document = lambda i: sum(begin <= i for begin in [0, 64, 100, 100, 192])
+        o, lse = attention(folder, lambda s, b, h, q, k: s, lambda b, h, q, k: document(q) == document(k))
+        self.assertLess(max(o, lse), 1e-4)
+        shown = self.attune("show", *given, "--shape", "1,1,1,256,256,64,64", "--tile-q", 32, "--tile-k", 32)
+        self.assertIn("visits 26 of 64 tiles", shown)
+        self.attune("run", "--mask", "searchsorted(offset, q) == 0", "--tensor", f"offsets=i32:{offsets}", "--shape", "1,1,1,64,64,64,64", code=1)
+        self.assertIn("mask:1:14: error: unknown tensor \"offset\"; did you mean offsets?\nsearchsorted(offset, q) == 0\n             ^", self.err)
+        self.attune("run", "--mask", "searchsorted(offsets, 1.5) == 0", "--tensor", f"offsets=i32:{offsets}", "--shape", "1,1,1,64,64,64,64", code=1)
+        self.assertIn("searchsorted of \"offsets\", whose elements are i32, takes an i32, but got f32; convert with cast(x, i32)", self.err)
+        for arch in ("sm_80", "sm_90a"):
+            cuda = self.attune("compile", *given[:2], "--tensor", "offsets=i32[5]", "--arch", arch, "--head-dim", 64, "--emit", "cuda")
+            self.assertIn("search_sorted<load_i32, true>(", cuda)
+
     def test_scalar(self):
         shape = ["--shape", "1,1,1,512,512,64,64"]
         def visited(width, *scalar):

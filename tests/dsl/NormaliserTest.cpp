@@ -152,9 +152,10 @@ TEST_CASE("mistakes in a definition, to the letter") {
 }
 
 TEST_CASE("p of a hidden key is known to be 0") {
-  for (const char *p : {"exp(x - base)", "exp2(x * 2 - base)", "sigmoid(x)", "x == -inf ? 0 : x", "max(x, 0)",
-                        "1 / (1 + exp(-x))", "x > 0 ? x * x : 0", "x <= -1e30 ? 0 : 1", "0 / x", "0.5 * (1 + tanh(x))",
-                        "x != -inf && x > base ? x : 0", "exp(min(x, base))"})
+  for (const char *p :
+       {"exp(x - base)", "exp2(x * 2 - base)", "sigmoid(x)", "x == -inf ? 0 : x", "max(x, 0)", "1 / (1 + exp(-x))",
+        "x > 0 ? x * x : 0", "x <= -1e30 ? 0 : 1", "0 / x", "0.5 * (1 + tanh(x))", "x != -inf && x > base ? x : 0",
+        "exp(min(x, base))", "exp(x) * sigmoid(base)", "tanh(sin(base)) * exp(x)"})
     CHECK(message(with(&Normaliser::p, p)) == "no error");
   for (const char *p : {"x", "1", "exp(-x)", "x * x", "max(x, base)", "exp(x) + base", "base", "tanh(x)", "sin(x)"})
     CHECK(message(with(&Normaliser::p, p)) == "error: normaliser \"mine\" gives a hidden key, x = -inf, a p that is "

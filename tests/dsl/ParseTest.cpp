@@ -160,7 +160,7 @@ TEST_CASE("errors of text, to the letter") {
   CHECK(score("foo(s)") ==
         "score:1:1: error: unknown function \"foo\"; the functions are " + known +
             " select clamped broadcast f32 i32 i64 bool causal causalBottomRight slidingWindow prefixLm chunked "
-            "documents keyPadding alibi relativeBias bias cast\nfoo(s)\n^");
+            "documents keyPadding alibi relativeBias bias cast searchsorted\nfoo(s)\n^");
   CHECK(score("exp") == "score:1:1: error: \"exp\" is a function; write exp(...)\nexp\n^");
   CHECK(score("s + clamped(q)") ==
         "score:1:5: error: clamped takes an element of a captured tensor, but got another expression; write "

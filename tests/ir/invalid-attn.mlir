@@ -133,6 +133,44 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [
 
 // -----
 
+func.func @outside(%i: i32) -> i32 {
+  // expected-error @+1 {{'attn.search' op must be inside attn.attention}}
+  %0 = attn.search "offsets", %i : i32
+  return %0 : i32
+}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 score {} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.search' op unknown captured tensor 'offsets'}}
+  %0 = attn.search "offsets", %q : i32
+  %1 = arith.cmpi eq, %0, %k : i32
+  attn.yield %1 : i1
+}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<offsets, i32, rank 2>]} score {} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.search' op searches a captured tensor of rank 1, but 'offsets' has rank 2}}
+  %0 = attn.search "offsets", %q : i32
+  %1 = arith.cmpi eq, %0, %k : i32
+  attn.yield %1 : i1
+}
+
+// -----
+
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<offsets, i64, rank 1>]} score {} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  // expected-error @+1 {{'attn.search' op elements of 'offsets' are 'i64', but x is 'i32'}}
+  %0 = attn.search "offsets", %q right : i32
+  %1 = arith.cmpi eq, %0, %k : i32
+  attn.yield %1 : i1
+}
+
+// -----
+
 attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {tensors = [#attn.tensor<ids, i8, rank 1>]} score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   // expected-error @+1 {{'attn.load' op elements of 'ids' are 'i1'}}

@@ -157,6 +157,22 @@ tile.kernel @bad(q: in [b, b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile
 
 // -----
 
+func.func @rank(%view: !tile.view<2, i32>, %x: i32) -> i32 {
+  // expected-error @+1 {{'tile.search' op searches a view of rank 1, got '!tile.view<2, i32>'}}
+  %0 = tile.search %view, %x : !tile.view<2, i32>, i32
+  return %0 : i32
+}
+
+// -----
+
+func.func @type(%view: !tile.view<1, bf16>, %x: i32) -> i32 {
+  // expected-error @+1 {{'tile.search' op elements of '!tile.view<1, bf16>' are 'f32', but x is 'i32'}}
+  %0 = tile.search %view, %x right : !tile.view<1, bf16>, i32
+  return %0 : i32
+}
+
+// -----
+
 // expected-error @+1 {{expected in, out, accumulate or workspace}}
 tile.kernel @bad(q: inout [b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }

@@ -155,6 +155,22 @@ attn.attention @backward dtype bf16 head_dim 64 x 64 scale 0.125
   attn.yield %g : f32
 }
 
+// CHECK-LABEL: attn.attention @searches
+// CHECK:   %offsets_count = attn.search "offsets", %[[Q:.*]] right : i32
+// CHECK:   %[[LEFT:.*]] = attn.search "offsets", %{{.*}} : i32
+// CHECK:   attn.search "levels", %{{.*}} : f32
+attn.attention @searches dtype bf16 head_dim 64 x 64 scale 1.0
+    attributes {tensors = [#attn.tensor<offsets, i32, rank 1>, #attn.tensor<levels, f16, rank 1>]} score {} mask {
+^bb0(%b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.search "offsets", %q right : i32
+  %1 = attn.search "offsets", %k : i32
+  %2 = arith.sitofp %0 : i32 to f32
+  %3 = attn.search "levels", %2 : f32
+  %4 = arith.addi %1, %3 : i32
+  %5 = arith.cmpi eq, %0, %4 : i32
+  attn.yield %5 : i1
+}
+
 // CHECK-LABEL: attn.attention @pages
 // CHECK-SAME: key_lengths = "lengths", key_pages = #attn.pages<table, 64>
 attn.attention @pages dtype bf16 head_dim 64 x 64 scale 1.0

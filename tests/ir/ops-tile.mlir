@@ -70,6 +70,11 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   // CHECK: tile.element %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] in_range [false, false, false] : <3, i8> (i32, i32, i32) -> i1
   %shown = tile.element %pattern[%b, %h, %q0] in_range [false, false, false] : !tile.view<3, i8> (i32, i32, i32) -> i1
 
+  // CHECK: tile.search %{{.*}}, %{{.*}} : <1, f32>, f32
+  %before = tile.search %slopes, %slope : !tile.view<1, f32>, f32
+  // CHECK: tile.search %{{.*}}, %{{.*}} right : <1, f32>, f32
+  %through = tile.search %slopes, %slope right : !tile.view<1, f32>, f32
+
   // CHECK: tile.mul_finite %{{.*}}, %{{.*}}{{$}}
   %finite = tile.mul_finite %bias, %bias
 

@@ -2,6 +2,8 @@
 
 #include "passes/analysis/mask/MaskAnalysis.h"
 #include "ir/attn/FromVariant.h"
+#include "ir/attn/Search.h"
+#include "ir/tile/Search.h"
 #include "tests/Sample.h"
 #include "tests/attn/RegionInterpreter.h"
 
@@ -42,6 +44,14 @@ Scalar load(const Sizes &sizes, const std::string &name, llvm::ArrayRef<Scalar> 
   return Scalar::of(values[std::clamp<int64_t>(indices.back().integer, 0, int64_t(values.size()) - 1)]);
 }
 
+/// The number of elements of a captured vector that are < x, or <= x if `right`, by bisection.
+Scalar search(const Sizes &sizes, const std::string &name, int64_t x, bool right) {
+  const std::vector<int64_t> &values = sizes.tensors.at(name);
+  const auto end =
+      right ? std::upper_bound(values.begin(), values.end(), x) : std::lower_bound(values.begin(), values.end(), x);
+  return Scalar::of(int64_t(end - values.begin()));
+}
+
 constexpr int64_t notANumber = INT64_MIN;
 
 /// A run-time scalar; floats in thousandths, or not a number.
@@ -61,6 +71,8 @@ RegionInterpreter regionInterpreter(const Sizes &sizes) {
     }
     if (auto scalar = mlir::dyn_cast<attn::ScalarOp>(inner))
       return scalarOf(sizes, scalar.getName(), scalar.getType());
+    if (auto searched = mlir::dyn_cast<attn::SearchOp>(inner))
+      return search(sizes, searched.getName().str(), x[0].integer, searched.getRight());
     return load(sizes, mlir::cast<attn::LoadOp>(inner).getName().str(), x);
   });
 }
@@ -229,6 +241,9 @@ private:
             }
         return load(sizes, parameter.getOwnName().str(), x.drop_front());
       }
+      if (auto searched = mlir::dyn_cast<tile::SearchOp>(inner))
+        return search(sizes, searched.getView().getDefiningOp<tile::ParamOp>().getOwnName().str(), x[1].integer,
+                      searched.getRight());
       if (auto parameter = mlir::dyn_cast<tile::ParamOp>(inner);
           parameter && inner->getResult(0).getType().isIntOrFloat())
         return scalarOf(sizes, parameter.getOwnName(), inner->getResult(0).getType());
@@ -506,10 +521,11 @@ Found checkVariant(const Variant &variant, Tight tight, uint64_t seed, int round
 Variant masked(Mask mask) { return Variant("mask").mask(mask); }
 Variant parsed(const std::string &mask, bool qOffset = false) {
   auto variant = Variant::parse(
-      "mask", {.mask = mask,
-               .tensors = {{"lengths", i32, 1}, {"wide", i64, 1}, {"ids", i32, 1}, {"flags", boolean, 1}},
-               .scalars = {{"w", i32}, {"n", i32}, {"x", i64}, {"on", boolean}, {"y", f32}},
-               .qOffset = qOffset});
+      "mask",
+      {.mask = mask,
+       .tensors = {{"lengths", i32, 1}, {"wide", i64, 1}, {"ids", i32, 1}, {"flags", boolean, 1}, {"offsets", i32, 1}},
+       .scalars = {{"w", i32}, {"n", i32}, {"x", i64}, {"on", boolean}, {"y", f32}},
+       .qOffset = qOffset});
   if (!variant)
     FAIL(variant.error().text());
   return *variant;
@@ -525,6 +541,8 @@ void drawLaunch(Sizes &sizes, std::mt19937_64 &random) {
       {"w", value()}, {"n", value()}, {"x", random() % 8 ? value() : int64_t(random())}, {"on", draw(0, 1)}};
   sizes.tensors = {{"lengths", {value(), value()}},
                    {"wide", {random() % 4 ? value() : int64_t(random()), random() % 4 ? value() : INT64_MIN}}};
+  for (int64_t begin = 0; begin < 300; begin += draw(1, 90))
+    sizes.tensors["offsets"].push_back(begin);
   for (int64_t i = 0; i < 300; ++i) {
     sizes.tensors["ids"].push_back(i / draw(20, 60));
     sizes.tensors["flags"].push_back(draw(0, 1));
@@ -563,6 +581,10 @@ TEST_CASE("built-in masks: sound, and no tile too many") {
     checkVariant(parsed("documents(ids)"), Tight::No, seed, 5, drawLaunch);
     checkVariant(parsed("ids[q] == ids[k]"), Tight::Yes, seed, 20, drawDocuments);
     checkVariant(parsed("ids[q] == ids[k]", true), Tight::Yes, seed, 20, drawDocuments);
+    checkVariant(parsed("searchsorted(offsets, q, right) == searchsorted(offsets, k, right)"), Tight::Yes, seed, 20,
+                 drawDocuments);
+    // Numbers that tanh bounds neither wrap nor keep sums from intervals.
+    checkVariant(parsed("q - k <= 8 + i32(8.0 * tanh(y)) && k <= q"), Tight::Yes, seed, 10, drawLaunch);
     checkVariant(parsed("q - k <= ids[q] && k <= q"), Tight::No, seed, 20, drawDocuments);
     checkVariant(parsed("causal()", true), Tight::Yes, seed, 20);
     checkVariant(parsed("causalBottomRight()", true), Tight::Yes, seed, 20);
@@ -790,6 +812,14 @@ TEST_CASE("masks that are only bounded stay sound") {
            "lengths[k] - lengths[q] < n",
            "-wide[k] < wide[q]",
            "max(max(k, q), max(k + 1, q - 3)) < min(w, n)",
+           "searchsorted(offsets, q, right) == searchsorted(offsets, k, right)",
+           "searchsorted(offsets, q) - searchsorted(offsets, k, right) <= w",
+           "searchsorted(ids, k) <= q && searchsorted(offsets, h) != searchsorted(offsets, w)",
+           "k - i32(8.0 * sigmoid(cast(ids[q], f32))) <= q",
+           "q - k < 40 + i32(8.0 * tanh(y))",
+           "exp(y) >= 0.0 && tanh(cast(ids[q] - k, f32)) < 2.0",
+           "sin(y) > 1.5 || k < 20",
+           "i32(100.0 * erf(cast(q - k, f32) * 0.01)) < ids[k]",
            "Sq - q + k > 2147483647", // a row knows that it sees nothing
        }) {
     std::string expression = mask;

@@ -510,6 +510,40 @@ Group boundsGroup() {
             test.problem.qOffset = offset;
             test.problem.tensors["ids"] = ints(i32, {14000}, [=](int64_t i) { return i / 450 % period; });
           });
+  // Documents by the offsets at which they begin, one of them empty; and by offsets of a batch's own documents.
+  auto offsets = captured("offsets", i32, rank(1));
+  const std::vector<int64_t> begins = {0, 90, 91, 91, 221, 237, 301, 333};
+  auto between = [=](Index, Index, Index q, Index k) {
+    return searchsorted(offsets, q, SearchSide::Right) == searchsorted(offsets, k, SearchSide::Right);
+  };
+  for (bool hidden : {false, true})
+    b.add("documents by offsets", Variant("v").mask(hidden ? Mask(between) && causal() : Mask(between)),
+          dtypes[turn++ % 3], shape, given({{"offsets", HostTensor::fromInts(i32, {8}, begins)}}));
+  b.add("documents by offsets, q offset", Variant("v").qOffset().mask(Mask(between) && causal()), f16,
+        {.queries = 100, .keys = 333, .headDim = 32}, [=](Case &test) {
+          test.problem.qOffset = 200;
+          test.problem.tensors["offsets"] = HostTensor::fromInts(i32, {8}, begins);
+        });
+  auto levels = captured("levels", bf16, rank(1)), limits = captured("limits", i64, rank(1)),
+       rungs = captured("rungs", f32, rank(1));
+  b.add("numbers of elements before positions",
+        Variant("v")
+            .score([=](Score s, Index, Index h, Index q, Index k) {
+              return s + 0.25f * searchsorted(levels, cast(abs(q - k), f32)) -
+                     0.5f * searchsorted(rungs, cast(h, f32), SearchSide::Right);
+            })
+            .mask([=](Index, Index, Index q, Index k) {
+              return searchsorted(limits, cast(k, i64)) <= 1 + searchsorted(limits, cast(q, i64), SearchSide::Right);
+            }),
+        bf16, shape, [=](Case &test) {
+          constexpr double none = std::numeric_limits<double>::infinity(),
+                           nan = std::numeric_limits<double>::quiet_NaN();
+          test.problem.tensors["levels"] = HostTensor::fromDoubles(bf16, {6}, std::array{-none, 4., 4., 16., 64., nan});
+          test.problem.tensors["rungs"] = HostTensor::fromDoubles(f32, {1}, std::array{0.5});
+          test.problem.tensors["limits"] =
+              HostTensor::fromInts(i64, {4}, std::array<int64_t, 4>{-5, 70, 140, 1ll << 40});
+          test.layout.reversedTensors = true;
+        });
   auto pattern = captured("pattern", boolean, rank(3));
   for (auto [rows, columns] : {std::pair(128, 128), std::pair(48, 80)})
     b.add("documents in a block pattern", Variant("v").blocks(pattern, rows, columns).mask(causal() && documents(ids)),

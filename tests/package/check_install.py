@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""README's `pip install .`, as a user runs it: the system's compiler builds every source of the library, the wheel is installed into a virtual
-environment that has nothing else, and README's lines and the command run in it.
+"""README's `pip install .`, as a user runs it: the wheel is installed into a virtual environment that has nothing else, and README's lines and the
+command run in it. With ATTUNE_FULL_GRID (scripts/test --all) the system's compiler builds every source of the library first; otherwise it builds the
+layers without MLIR, and the package links the library of this build, installed, as docs/start/install.md shows.
 
-    check_install.py --source . --work build/tests/package/install
+    check_install.py --source . --build build --work build/tests/package/install
 
 Three things differ from the user's: the packages that build the wheel are those of this interpreter, so that no registry is asked; -O0, which takes a
 third of the time and compiles the same sources; and the folder of the build stays, so that a second run compiles what has changed.
@@ -12,8 +13,9 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
+
+from command import run
 
 try:
     import nanobind  # noqa: F401
@@ -32,17 +34,10 @@ print(attune.__file__)
 """
 
 
-def run(command, **options):
-    """Standard output of a command that has to succeed."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-20000:]}{done.stderr[-20000:]}")
-    return done.stdout
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     given = parser.parse_args()
     source, work = given.source.resolve(), given.work.resolve()
@@ -53,9 +48,19 @@ def main():
     packages = next((environment / "lib").glob("python3*/site-packages"))
     # What chooses a compiler for this test chooses none for the user.
     clean = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "PYTHONPATH", "CMAKE_PREFIX_PATH")}
-    run([sys.executable, "-m", "pip", "install", source, "--no-deps", "--no-build-isolation", "--target", packages, "--config-settings", f"build-dir={work / 'build'}",
-         "--config-settings", "cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0"], env=clean)
-    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", (work / "build" / "CMakeCache.txt").read_text(), re.M).group(1)
+    settings = ["--config-settings", "cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0"]
+    folder = work / "build"
+    if not os.environ.get("ATTUNE_FULL_GRID"):
+        folder = work / "linked"
+        prefix, layers = work / "prefix", work / "layers"
+        run(["cmake", "--install", given.build, "--prefix", prefix])
+        settings += ["--config-settings", f"cmake.define.CMAKE_PREFIX_PATH={prefix}"]
+        run(["cmake", "-G", "Ninja", "-S", source / "python", "-B", layers, "-DCMAKE_CXX_FLAGS_RELEASE=-O0", f"-DPython_EXECUTABLE={sys.executable}"],
+            env=clean)
+        run(["cmake", "--build", layers, "--target", "attune_dsl", "attune_arch", "attune_runtime", "attune_cost"], env=clean)
+    run([sys.executable, "-m", "pip", "install", source, "--no-deps", "--no-build-isolation", "--target", packages, "--config-settings", f"build-dir={folder}",
+         *settings], env=clean)
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", (folder / "CMakeCache.txt").read_text(), re.M).group(1)
     version = run([compiler, "--version"]).splitlines()[0]
     if "clang" in version:
         sys.exit(f"the default compiler is {version}, but g++ is what this test is for")

@@ -13,19 +13,12 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 
+from command import run
+
 GLIBC = (2, 35)  # the newest that the library may ask for
-
-
-def run(command, **options):
-    """Standard output of a command that has to succeed."""
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    if done.returncode != 0:
-        sys.exit(f"{shlex.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def check(condition, message):

@@ -9,7 +9,7 @@ func.func private @other()
 attn.attention @branch dtype f16 head_dim 64 x 64 scale 1.0 score {
 ^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
   %c = arith.cmpi sge, %q, %k : i32
-  // expected-error @below {{'scf.if' op is not known in a score or mask; use arith, math, attn.load, attn.scalar and attn.extent}}
+  // expected-error @below {{'scf.if' op is not known in a score or mask; use arith, math, attn.load, attn.search, attn.scalar and attn.extent}}
   %r = scf.if %c -> f32 {
     scf.yield %s : f32
   } else {

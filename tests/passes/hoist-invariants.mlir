@@ -228,3 +228,47 @@ tile.kernel @windows(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f3
   }
   tile.store %r, %lse[%b, %h, %q0] limit %Sq : <q 64, f32, register>, <3, f32>
 }
+
+// -----
+
+// A search is done once for each row and for each column, in a conditional map too.
+// CHECK-LABEL: tile.kernel @searches
+// CHECK:         %[[ROW:.*]] = tile.map() at(q = %{{.*}}) -> !tile.tile<q 64, i32, register> {
+// CHECK:           tile.search
+// CHECK:         tile.for_blocks (%[[K0:.*]], %[[PARTIAL:.*]]) in
+// CHECK:           %[[COLUMN:.*]] = tile.map() at(k = %[[K0]]) -> !tile.tile<k 32, i32, register> {
+// CHECK:             tile.search
+// CHECK:           tile.map(%{{.*}}, %[[ROW]], %[[COLUMN]] : {{.*}} only_if %[[PARTIAL]]
+// CHECK-NOT:         tile.search
+// COLUMNS-LABEL: tile.kernel @searches
+// COLUMNS:         tile.for_blocks (%[[K0:.*]], %[[PARTIAL:.*]]) in
+// COLUMNS:           tile.map() at(k = %[[K0]]) only_if %[[PARTIAL]] -> !tile.tile<k 32, i32, register> {
+// COLUMNS:             tile.search
+tile.kernel @searches(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<offsets, i32, rank 1>]} {
+  %c0 = arith.constant 0 : i32
+  %zero = arith.constant 0.0 : f32
+  %hidden = arith.constant 0xFF800000 : f32
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %end = tile.axis_extent "k" : i32
+  %offsets = tile.param "tensors.offsets" : !tile.view<1, i32>
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
+  %m = tile.splat %zero : f32 -> <q 64, f32, register>
+  %dom = tile.domain k by 32 [%c0, %end) partial
+  %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%m0 = %m : !tile.tile<q 64, f32, register>) {
+    %x = tile.map(%s : !tile.tile<q 64 x k 32, f32, register>) at(q = %q0, k = %k0) only_if %partial -> !tile.tile<q 64 x k 32, f32, register> {
+    ^bb0(%v: f32, %q: i32, %k: i32):
+      %row = tile.search %offsets, %q right : !tile.view<1, i32>, i32
+      %column = tile.search %offsets, %k right : !tile.view<1, i32>, i32
+      %same = arith.cmpi eq, %row, %column : i32
+      %0 = arith.select %same, %v, %hidden : f32
+      tile.yield %0 : f32
+    }
+    %m1 = tile.reduce max %x over "k" init %m0 : !tile.tile<q 64, f32, register>, <q 64 x k 32, f32, register> -> <q 64, f32, register>
+    tile.yield %m1 : !tile.tile<q 64, f32, register>
+  }
+  tile.store %r, %lse[%b, %h, %q0] limit %Sq : <q 64, f32, register>, <3, f32>
+}

@@ -16,6 +16,15 @@ sched.kernel @k(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, d 64] f32) grid [
     %k0 = arith.muli %i, %c64 : i32
     // CHECK: arith.addi %{{.*}}, %n{{[^<]*$}}
     %y = arith.addi %k0, %n : i32
+    // Nor does anything bound the scalar as a float, but tanh is at most 1, and a search at most 2^31 - 1.
+    %f = arith.sitofp %n : i32 to f32
+    %t = math.tanh %f : f32
+    %whole = arith.fptosi %t : f32 to i32
+    // CHECK: arith.addi %{{.*}}, %{{.*}} overflow<nsw> : i32
+    %shifted = arith.addi %k0, %whole : i32
+    %any = arith.fptosi %f : f32 to i32
+    // CHECK: arith.addi %{{.*}}, %{{.*}} : i32
+    %unbounded = arith.addi %k0, %any : i32
     // CHECK: arith.addi %{{.*}} overflow<nsw>
     %next = arith.addi %i, %c1 : i32
     sched.next %next : i32

@@ -39,6 +39,23 @@ attn.attention @alibi dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes 
 } mask {
 }
 
+// A slope that tanh bounds is divided without a clamp.
+// CHECK-LABEL: tile.kernel @bounded_slope
+// CHECK: math.tanh
+// CHECK-NOT: math.copysign
+// CHECK: arith.addf
+attn.attention @bounded_slope dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attributes {tensors = [#attn.tensor<slopes, f32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %0 = attn.load "slopes"[%h] : (i32) -> f32
+  %t = math.tanh %0 : f32
+  %1 = arith.subi %k, %q : i32
+  %2 = arith.sitofp %1 : i32 to f32
+  %3 = arith.mulf %t, %2 : f32
+  %4 = arith.addf %s, %3 : f32
+  attn.yield %4 : f32
+} mask {
+}
+
 // A loaded bias may be the smallest finite number: it is not divided.
 // CHECK-LABEL: tile.kernel @bias
 // CHECK: %[[LOADED:.*]] = tile.element

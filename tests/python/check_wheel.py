@@ -7,10 +7,12 @@ import argparse
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "package"))
+from command import run  # noqa: E402
 
 try:
     import auditwheel  # noqa: F401
@@ -34,13 +36,6 @@ assert numpy.abs(o - p / p.sum(-1, keepdims=True) @ v).max() < 1e-4
 assert gradients.captured["slopes"].shape == slopes.shape
 print("ok", attune.__file__)
 """
-
-
-def run(command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def main():

@@ -50,6 +50,18 @@ class Errors(unittest.TestCase):
             self.refused(NO_TRUTH, lambda: attune.Variant(mask=wrong), "for wrong in")
         self.refused(NO_TRUTH, lambda: attune.Variant(lambda s, b, h, q, k: max(s, 0)), "max(s, 0)")
 
+    def test_searchsorted(self):
+        offsets, table = np.zeros(5, np.int64), np.zeros((2, 5), np.float32)
+        self.refused("searchsorted of \"offsets\", whose elements are i64, takes an i64, but got i32; convert with cast(x, i64)",
+                     lambda: attune.Variant(mask=lambda b, h, q, k: attune.searchsorted(offsets, q) > 0), "lambda: attune.Variant(mask=")
+        self.refused("searchsorted takes a tensor of rank 1, but \"table\" has rank 2; bind the vector as a tensor of its own",
+                     lambda: attune.Variant(mask=lambda b, h, q, k: attune.searchsorted(table, 1.0) > 0), "lambda: attune.Variant(mask=")
+        whole = "searchsorted takes a whole tensor, then x: searchsorted(offsets, q), of an array of the function's own variables or attune.tensor(name, dtype)"
+        self.refused(whole, lambda: attune.Variant(mask=lambda b, h, q, k: attune.searchsorted(q, 1) > 0), "attune.searchsorted(q, 1)")
+        self.refused(whole, lambda: attune.Variant(mask=lambda b, h, q, k: attune.searchsorted(table[h], 1.0) > 0), "attune.searchsorted(table[h], 1.0)")
+        self.refused("side 'up' names no side; write side=\"left\" or side=\"right\"",
+                     lambda: attune.Variant(mask=lambda b, h, q, k: attune.searchsorted(offsets, 1, side="up") > 0), "side=\"up\"")
+
     def frames(self, action):
         """Of the traceback of the error: the function and whether its file is this one."""
         try:

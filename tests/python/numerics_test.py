@@ -410,6 +410,17 @@ class Numerics(unittest.TestCase):
         self.check(attune.Variant(lambda s, b, h, q, k: s + attune.where(k < q, 1.0, -1.0) + attune.minimum(q, 3) + np.maximum(k, 2) * 0.5),
                    score=lambda s: s + np.where(k < q, 1.0, -1.0) + np.minimum(q, 3) + np.maximum(k, 2) * 0.5)
 
+    def test_searchsorted(self):
+        """As NumPy's: packed documents, one of them empty, and buckets of distances."""
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        offsets, limits = np.array([0, 7, 20, 20, 41], np.int32), np.array([1, 4, 4, 30], np.float16)
+        document = lambda i: np.searchsorted(offsets, i, side="right")
+        self.check(attune.Variant(mask=lambda b, h, q, k: attune.searchsorted(offsets, q, right=True) == attune.searchsorted(offsets, k, side="right")),
+                   mask=document(q) == document(k))
+        self.check(attune.Variant(lambda s, b, h, q, k: s * 0.5 ** attune.searchsorted(limits, attune.cast(abs(q - k), "f32"))),
+                   score=lambda s: s * 0.5 ** np.searchsorted(limits, abs(q - k)), derivative=lambda s: 0.5 ** np.searchsorted(limits, abs(q - k)))
+        self.assertIn("searchsorted(offsets, q, right)", attune.Variant(mask=lambda b, h, q, k: attune.searchsorted(offsets, q, right=True) > 0).json())
+
     def test_arrays_through_dlpack(self):
         class Foreign:
             """An array of a library that attune does not know."""

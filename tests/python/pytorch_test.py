@@ -93,6 +93,14 @@ class Torch(unittest.TestCase):
         self.check(lambda s, b, h, q, k: torch.atan(s) + torch.atan2(s, s * 0 + 2.0) + torch.logaddexp(s, s * 0.5) + torch.lerp(s, s * 2, 0.3))
         self.check(lambda s, b, h, q, k: torch.copysign(s, q - k - 0.5) + torch.nan_to_num(torch.log(s), nan=0.5, neginf=-3.0) + torch.nan_to_num(s))
 
+    def test_searchsorted(self):
+        offsets = torch.tensor([0, 7, 20, 20, 41], dtype=torch.int32, device=DEVICE)
+        limits = torch.tensor([1.0, 4.0, 30.0], device=DEVICE)
+        document = lambda i: torch.searchsorted(offsets, i.to(torch.int32), right=True)
+        self.check(mask_mod=lambda b, h, q, k: document(q) == document(k))
+        self.check(mask_mod=lambda b, h, q, k: torch.bucketize((q - k).abs().float(), limits) <= 1)
+        self.check(lambda s, b, h, q, k: s - 0.1 * torch.searchsorted(limits, (q - k).abs().float(), side="right", out_int32=True))
+
     def test_integers_are_pythons(self):
         for divisor in (3, -3, 7):
             self.check(lambda s, b, h, q, k: s + ((k - q) // divisor) * 0.01 + ((k - q) % divisor) * 0.1)

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -223,4 +224,25 @@ TEST_CASE("what is not bound, or bound to something else, is an error") {
   CHECK(messageOf(scalar("d", f32)) == "scalar d is not bound");
   CHECK(messageOf(scalar("c", f32)) == "scalar c is bound to i32[], but declared f32");
   CHECK(messageOf(coordinate(Coordinate::Q) + (coordinate(Coordinate::Q) < 1)) != "compiled");
+}
+
+TEST_CASE("searchsorted counts the elements before a number") {
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  Bound bound;
+  bound.tensors["offsets"] = HostTensor::fromInts(i32, {5}, std::array<int64_t, 5>{0, 2, 5, 5, 9});
+  bound.tensors["levels"] = HostTensor::fromDoubles(f16, {4}, std::array{-inf, 0.5, 50.0, nan});
+  bound.tensors["none"] = HostTensor::zeros(i64, {0});
+  const Captured offsets = captured("offsets", i32, rank(1)), levels = captured("levels", f16, rank(1)),
+                 none = captured("none", i64, rank(1));
+  const Index k = coordinate(Coordinate::K); // 5
+  CHECK(intOf(searchsorted(offsets, k), bound) == 2);
+  CHECK(intOf(searchsorted(offsets, k, SearchSide::Right), bound) == 4);
+  CHECK(intOf(searchsorted(offsets, k - 6), bound) == 0);
+  CHECK(intOf(searchsorted(offsets, k + 60, SearchSide::Right), bound) == 5);
+  CHECK(intOf(searchsorted(levels, inputScore()), bound) == 2);
+  CHECK(intOf(searchsorted(levels, inputScore(), SearchSide::Right), bound) == 3);
+  CHECK(intOf(searchsorted(levels, inputScore() * std::numeric_limits<float>::quiet_NaN()), bound) == 3);
+  CHECK(intOf(searchsorted(levels, inputScore() * std::numeric_limits<float>::quiet_NaN(), SearchSide::Right), bound) ==
+        4);
+  CHECK(intOf(searchsorted(none, cast(k, i64), SearchSide::Right), bound) == 0);
 }

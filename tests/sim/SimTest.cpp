@@ -297,6 +297,20 @@ TEST_CASE("both roles visit the same tiles, one tile of work after another", "[b
     }
 }
 
+TEST_CASE("captured vectors are searched by rows and columns", "[bounds]") {
+  size_t ran = 0;
+  for (const Group &group : groups(false))
+    if (group.name == "bounds")
+      for (const std::function<Case()> &make : group.cases)
+        if (Case test = make(); test.problem.tensors.contains("offsets") || test.problem.tensors.contains("levels"))
+          for (const char *arch : {"sm_80", "sm_90a"})
+            if (test.problem.q.dtype != f32) {
+              ++ran;
+              CHECK(run(test, arch, ran, {ran}));
+            }
+  CHECK(ran >= 4);
+}
+
 TEST_CASE("values by distance, computed by a warp of the producer's warpgroup", "[distances]") {
   using reference::HostTensor;
   auto table = captured("table", f32, rank(2)), other = captured("other", bf16, rank(1));

@@ -288,39 +288,88 @@ int roofline(const ExplainFlags &flags, const ordered_json &explained) {
   return done;
 }
 
+/// Whether the request is text of a later stage than attn.
+bool holdsSchedule(const Request &request) { return request.summary && request.summary->stage != Stage::Attn; }
+
+/// Why the flags do not go together, or with this request.
+std::optional<Failure> contradiction(const ExplainFlags &flags, const Request &request) {
+  const bool sweeps = !flags.sweep.empty();
+  if (!flags.svg.empty() && !sweeps && !flags.roofline)
+    return usageError("--svg draws a sweep or a roofline; add --sweep or --roofline");
+  if (sweeps && flags.roofline)
+    return usageError("--sweep and --roofline are two pictures; ask for one at a time");
+  if (holdsSchedule(request)) {
+    if (!flags.measure && !flags.roofline && !sweeps)
+      return std::nullopt;
+    return usageError(fmt::format("--{} asks the cost model, which has nothing to say of text that holds its "
+                                  "schedule; explain its attn text",
+                                  flags.measure    ? "measure"
+                                  : flags.roofline ? "roofline"
+                                                   : "sweep"));
+  }
+  if (request.options.backward && (sweeps || flags.roofline))
+    return usageError(
+        fmt::format("--{} draws the forward pass; leave out --backward", flags.roofline ? "roofline" : "sweep"));
+  if (sweeps || !flags.measure)
+    return std::nullopt;
+  if (!request.shape)
+    return usageError("--measure runs the kernel, and needs its sizes; add --shape");
+  if (Expected<Target> gpu = Target::parse("gpu"); !gpu)
+    return usageError(fmt::format("--measure counts what a GPU does, and there is none that can be used\nnote: {}",
+                                  gpu.error().message));
+  return std::nullopt;
+}
+
+/// Adds what the compiler made of the plan: offsets, registers and spills. The ranking stands without it.
+Expected<void> addCompiled(const ExplainFlags &flags, const Request &request, ordered_json &explained) {
+  Expected<KernelImage> image = cli::compileImage(request);
+  if (!image && flags.measure)
+    return image.error();
+  if (!image) {
+    explained["notCompiled"] = image.error().message;
+    return {};
+  }
+  ordered_json plan = planOf(*image);
+  if (plan.is_object()) {
+    for (const char *part : {"traffic", "predicted"})
+      if (explained["plan"].contains(part))
+        plan[part] = explained["plan"][part];
+    explained["plan"] = plan;
+  }
+  explained["milliseconds"] = timesJson(image->times);
+  if (!flags.measure)
+    return {};
+  Expected<ordered_json> bytes = counted(*image);
+  if (!bytes)
+    return bytes.error();
+  explained["counted"] = *bytes;
+  return {};
+}
+
+void printExplained(const ordered_json &explained, size_t candidates) {
+  print("{} {} head_dim {} x {} for {}\n{}{}", explained["variant"].get<std::string>(),
+        explained["dtype"].get<std::string>(), explained["headDim"].get<int>(), explained["headDimV"].get<int>(),
+        explained["arch"].get<std::string>(), planText(explained["plan"]), scheduleText(explained["plan"]));
+  if (explained.contains("notCompiled"))
+    print("  {:<14} {}\n", "not compiled", explained["notCompiled"].get<std::string>());
+  if (explained.contains("counted"))
+    printCounted(explained["counted"], explained["plan"]);
+  printRanking(explained, candidates);
+}
+
 int explainVerb(const ExplainFlags &flags) {
   Result<Request> request = resolve(flags);
   if (!request)
     return report(request.failure());
   if (flags.arch.empty() && !request->target.isCuda())
     request->target = Target::cuda("sm_90a");
-  if (!flags.svg.empty() && flags.sweep.empty() && !flags.roofline)
-    return report(usageError("--svg draws a sweep or a roofline; add --sweep or --roofline"));
-  if (!flags.sweep.empty() && flags.roofline)
-    return report(usageError("--sweep and --roofline are two pictures; ask for one at a time"));
-  if (request->summary && request->summary->stage != Stage::Attn) {
-    if (flags.measure || flags.roofline || !flags.sweep.empty())
-      return report(usageError(fmt::format("--{} asks the cost model, which has nothing to say of text that holds its "
-                                           "schedule; explain its attn text",
-                                           flags.measure    ? "measure"
-                                           : flags.roofline ? "roofline"
-                                                            : "sweep")));
+  if (std::optional<Failure> wrong = contradiction(flags, *request))
+    return report(*wrong);
+  if (holdsSchedule(*request))
     return explainSchedule(flags, *request);
-  }
-  ProblemSizes sizes;
-  if (request->shape)
-    sizes = sizesOf(*request->shape);
-  if (request->options.backward && (!flags.sweep.empty() || flags.roofline))
-    return report(usageError(
-        fmt::format("--{} draws the forward pass; leave out --backward", flags.roofline ? "roofline" : "sweep")));
+  const ProblemSizes sizes = request->shape ? sizesOf(*request->shape) : ProblemSizes();
   if (!flags.sweep.empty())
     return sweep(*request, sizes, flags.sweep, flags.svg, flags.json);
-  if (flags.measure && !request->shape)
-    return report(usageError("--measure runs the kernel, and needs its sizes; add --shape"));
-  if (flags.measure)
-    if (Expected<Target> gpu = Target::parse("gpu"); !gpu)
-      return report(usageError(fmt::format(
-          "--measure counts what a GPU does, and there is none that can be used\nnote: {}", gpu.error().message)));
   Expected<std::shared_ptr<const TileMap>> tiles = std::shared_ptr<const TileMap>();
   if (request->shape)
     tiles = knownTileMap(*request, *request->shape);
@@ -334,43 +383,12 @@ int explainVerb(const ExplainFlags &flags) {
   ordered_json explained = ordered_json::parse(*text);
   if (flags.roofline)
     return roofline(flags, explained);
-
-  // What the compiler made of the plan: offsets, registers and spills. The ranking stands without it.
-  std::string uncompiled;
-  Expected<KernelImage> image = cli::compileImage(*request);
-  if (image) {
-    ordered_json plan = planOf(*image);
-    if (plan.is_object()) {
-      for (const char *part : {"traffic", "predicted"})
-        if (explained["plan"].contains(part))
-          plan[part] = explained["plan"][part];
-      explained["plan"] = plan;
-    }
-    explained["milliseconds"] = timesJson(image->times);
-    if (flags.measure) {
-      Expected<ordered_json> bytes = counted(*image);
-      if (!bytes)
-        return report({bytes.error()});
-      explained["counted"] = *bytes;
-    }
-  } else if (flags.measure) {
-    return report({image.error()});
-  } else {
-    uncompiled = image.error().message;
-    explained["notCompiled"] = uncompiled;
-  }
-  if (flags.json) {
+  if (Expected<void> added = addCompiled(flags, *request, explained); !added)
+    return report({added.error()});
+  if (flags.json)
     print("{}\n", explained.dump(2));
-    return done;
-  }
-  print("{} {} head_dim {} x {} for {}\n{}{}", explained["variant"].get<std::string>(),
-        explained["dtype"].get<std::string>(), explained["headDim"].get<int>(), explained["headDimV"].get<int>(),
-        explained["arch"].get<std::string>(), planText(explained["plan"]), scheduleText(explained["plan"]));
-  if (!uncompiled.empty())
-    print("  {:<14} {}\n", "not compiled", uncompiled);
-  if (explained.contains("counted"))
-    printCounted(explained["counted"], explained["plan"]);
-  printRanking(explained, flags.candidates);
+  else
+    printExplained(explained, flags.candidates);
   return done;
 }
 } // namespace

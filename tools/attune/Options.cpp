@@ -45,6 +45,45 @@ std::function<std::string(const std::string &)> attune::cli::wholeNumber(uint64_
   };
 }
 
+/// Pages, and lengths of sequences.
+static void addSequences(CLI::App &group, Flags &flags) {
+  group
+      .add_option(
+          "--paged", flags.pageSize,
+          "K and V lie in pages of so many keys, a multiple of 16, named by the captured tensor pages, i32[B, N]; "
+          "without data by --tensor a run has random ones")
+      ->type_name("KEYS");
+  group
+      .add_option(
+          "--lengths", flags.lengths,
+          "each sequence has its own number of keys, in the captured tensor lengths, i32[B]; a .npy file of them, "
+          "or nothing: from half of Sk to Sk")
+      ->type_name("[FILE]")
+      ->expected(0, 1);
+  group
+      .add_option(
+          "--query-lengths", flags.newTokens,
+          "each sequence has its own number of queries, in the captured tensor new_tokens, i32[B]; a .npy file of "
+          "them, or nothing: Sq of the first, one of the others")
+      ->type_name("[FILE]")
+      ->expected(0, 1);
+}
+
+/// Parameters of built-in variants, which go to `values`.
+static void addParameters(CLI::App &verb, std::map<std::string, double> &values) {
+  auto *builtins = verb.add_option_group("Parameters of built-ins");
+  std::map<std::string, std::string> help;
+  for (const BuiltinVariant &entry : builtinVariants())
+    for (const BuiltinParameter &parameter : entry.parameters)
+      help[parameter.name] += fmt::format("{}{}: {} ({:g})", help[parameter.name].empty() ? "" : "; ", entry.name,
+                                          parameter.help, parameter.defaultValue);
+  for (const auto &[name, text] : help)
+    builtins
+        ->add_option_function<double>(
+            "--" + name, [&values, name = name](double value) { values[name] = value; }, text)
+        ->type_name("X");
+}
+
 void Flags::addVariant(CLI::App &verb) {
   verb.add_option("variant", input,
                   "built-in name (attune list), or a file: JSON or text that --emit dsl, attn, tile or sched wrote; "
@@ -70,26 +109,7 @@ void Flags::addVariant(CLI::App &verb) {
   group->add_option("--dropout", dropout, "probability in [0, 1)")->type_name("P");
   group->add_option("--scale", scale, "factor on the dot products; 1/sqrt(D) without")->type_name("X");
   group->add_flag("--precise", precise, "float32-accurate functions");
-  group
-      ->add_option(
-          "--paged", pageSize,
-          "K and V lie in pages of so many keys, a multiple of 16, named by the captured tensor pages, i32[B, N]; "
-          "without data by --tensor a run has random ones")
-      ->type_name("KEYS");
-  group
-      ->add_option(
-          "--lengths", lengths,
-          "each sequence has its own number of keys, in the captured tensor lengths, i32[B]; a .npy file of them, "
-          "or nothing: from half of Sk to Sk")
-      ->type_name("[FILE]")
-      ->expected(0, 1);
-  group
-      ->add_option(
-          "--query-lengths", newTokens,
-          "each sequence has its own number of queries, in the captured tensor new_tokens, i32[B]; a .npy file of "
-          "them, or nothing: Sq of the first, one of the others")
-      ->type_name("[FILE]")
-      ->expected(0, 1);
+  addSequences(*group, *this);
   group->add_flag("--with-q-offset", qOffset, "the variant adds a run-time offset to q");
   group
       ->add_option("--tensor", tensors,
@@ -107,17 +127,7 @@ void Flags::addVariant(CLI::App &verb) {
       ->type_name("SPEC")
       ->expected(1)
       ->take_all();
-  auto *builtins = verb.add_option_group("Parameters of built-ins");
-  std::map<std::string, std::string> help;
-  for (const BuiltinVariant &entry : builtinVariants())
-    for (const BuiltinParameter &parameter : entry.parameters)
-      help[parameter.name] += fmt::format("{}{}: {} ({:g})", help[parameter.name].empty() ? "" : "; ", entry.name,
-                                          parameter.help, parameter.defaultValue);
-  for (const auto &[name, text] : help)
-    builtins
-        ->add_option_function<double>(
-            "--" + name, [this, name = name](double value) { parameters[name] = value; }, text)
-        ->type_name("X");
+  addParameters(verb, parameters);
 }
 
 void Flags::addTarget(CLI::App &verb, bool withTarget) {
@@ -562,14 +572,25 @@ static std::optional<Failure> readSaving(const Flags &flags, Request &request) {
   return std::nullopt;
 }
 
-Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Shape> &knownShape,
-                                     std::optional<DType> knownDtype) {
-  Request request;
+namespace {
+/// The element type and the head dims of a request, as far as flags, shape and text say them.
+struct Types {
+  std::optional<DType> dtype = {};
+  std::optional<int> headDim = {}, headDimV = {};
+};
+} // namespace
+
+static std::optional<Failure> outOfRange(const Flags &flags) {
   if (flags.dropout && !(*flags.dropout >= 0 && *flags.dropout < 1))
     return usageError(
         fmt::format("--dropout {} is outside [0, 1); use the fraction to drop, for example 0.1", *flags.dropout));
   if (flags.scale && !std::isfinite(float(*flags.scale)))
     return usageError(fmt::format("--scale {} is not finite; write a number, for example 0.125", *flags.scale));
+  return std::nullopt;
+}
+
+/// The values of --tensor and --scalar, and of the flags that stand for a --tensor.
+static std::optional<Failure> readValues(const Flags &flags, Request &request) {
   std::vector<std::string> tensors = flags.tensors;
   if (flags.lengths && !flags.lengths->empty())
     tensors.push_back("lengths=i32:" + *flags.lengths);
@@ -594,10 +615,12 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
       return usageError(fmt::format("--scalar {} is given twice; leave out one", flag->name));
     request.scalars.push_back(*flag);
   }
+  return std::nullopt;
+}
 
-  std::optional<DType> dtype;
-  if (!flags.dtype.empty())
-    dtype = parseDType(flags.dtype);
+/// The shape of a request, and the head dims with which it agrees.
+static std::optional<Failure> readShape(const Flags &flags, const std::optional<Shape> &knownShape, Request &request,
+                                        Types &types) {
   request.shape = knownShape;
   if (!flags.shape.empty()) {
     Result<Shape> shape = parseShape(flags.shape);
@@ -605,7 +628,8 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
       return shape.failure();
     request.shape = *shape;
   }
-  std::optional<int> headDim = flags.headDim, headDimV = flags.headDimV;
+  types.headDim = flags.headDim;
+  types.headDimV = flags.headDimV;
   if (request.shape) {
     auto agree = [&](std::optional<int> &flag, int size, const char *name) -> std::optional<Failure> {
       if (flag && *flag != size)
@@ -614,87 +638,88 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
       flag = size;
       return std::nullopt;
     };
-    if (auto failure = agree(headDim, request.shape->headDim, "head-dim"))
+    if (auto failure = agree(types.headDim, request.shape->headDim, "head-dim"))
       return *failure;
-    if (auto failure = agree(headDimV, request.shape->headDimV, "head-dim-v"))
+    if (auto failure = agree(types.headDimV, request.shape->headDimV, "head-dim-v"))
       return *failure;
   }
+  return std::nullopt;
+}
 
+/// A flag of variants that is given with a text, which holds its variant.
+static std::optional<Failure> variantFlagWithText(const Flags &flags) {
+  const std::pair<bool, const char *> variantFlags[] = {{!flags.name.empty(), "name"},
+                                                        {flags.score.has_value(), "score"},
+                                                        {flags.mask.has_value(), "mask"},
+                                                        {!flags.normaliser.empty(), "normaliser"},
+                                                        {!flags.sink.empty(), "sink"},
+                                                        {flags.scale.has_value(), "scale"},
+                                                        {flags.precise, "precise"},
+                                                        {flags.qOffset, "with-q-offset"},
+                                                        {flags.pageSize.has_value(), "paged"},
+                                                        {flags.lengths.has_value(), "lengths"},
+                                                        {flags.newTokens.has_value(), "query-lengths"}};
+  for (auto [given, flag] : variantFlags)
+    if (given)
+      return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",
+                                    flag, flags.input));
+  if (!flags.parameters.empty())
+    return usageError(fmt::format("--{} is a parameter of a built-in variant, and {} is a file; leave out the flag",
+                                  flags.parameters.begin()->first, flags.input));
+  return std::nullopt;
+}
+
+/// A flag that contradicts the text.
+static std::optional<Failure> contradictionOfText(const Flags &flags, const IrSummary &summary, const Types &types) {
+  const KernelSignature &signature = summary.signature;
+  if (types.dtype && *types.dtype != signature.dtype)
+    return usageError(fmt::format("--dtype {} contradicts {}, which has {}; leave out the flag", flags.dtype,
+                                  flags.input, name(signature.dtype)));
+  auto contradicts = [&](std::optional<int> flag, int held, const char *flagName) -> std::optional<Failure> {
+    if (flag && *flag != held)
+      return usageError(
+          fmt::format("--{} {} contradicts {}, which has {}; leave out the flag", flagName, *flag, flags.input, held));
+    return std::nullopt;
+  };
+  if (auto failure = contradicts(types.headDim, signature.headDim, "head-dim"))
+    return *failure;
+  if (auto failure = contradicts(types.headDimV, signature.headDimV, "head-dim-v"))
+    return *failure;
+  if (flags.dropout && !signature.dropout)
+    return usageError(fmt::format("--dropout contradicts {}, which has no dropout; leave out the flag", flags.input));
+  if (!flags.arch.empty() && summary.stage == Stage::Sched && flags.arch != summary.arch)
+    return usageError(fmt::format("--arch {} contradicts {}, which is scheduled for {}; leave out the flag", flags.arch,
+                                  flags.input, summary.arch));
+  return std::nullopt;
+}
+
+/// A request whose input is text of a stage.
+static std::optional<Failure> readText(const Flags &flags, Request &request, Types &types) {
+  request.text = request.input.file;
+  if (std::optional<Failure> failure = variantFlagWithText(flags))
+    return failure;
+  Expected<IrSummary> summary = describeText(*request.text);
+  if (!summary)
+    return Failure{summary.error()};
+  request.summary = *summary;
+  if (std::optional<Failure> failure = contradictionOfText(flags, *summary, types))
+    return failure;
+  types = {summary->signature.dtype, summary->signature.headDim, summary->signature.headDimV};
+  if (!summary->variantJson.empty())
+    if (Expected<Variant> variant = Variant::fromJson(summary->variantJson)) {
+      request.variant = *variant;
+      if (flags.dropout)
+        request.variant->dropout(float(*flags.dropout));
+      if (request.variant->error())
+        return Failure{*request.variant->error()};
+    }
+  request.label = summary->name;
+  return std::nullopt;
+}
+
+/// The options of the compilation, without the element type and the head dims.
+static std::optional<Failure> readOptions(const Flags &flags, Request &request) {
   CompileOptions &options = request.options;
-  Expected<Input> input = readInput(flags.input);
-  if (!input)
-    return Failure{input.error(), usage};
-  request.input = std::move(*input);
-  if (request.input.kind == Input::Kind::Ir) {
-    request.text = request.input.file;
-    const std::pair<bool, const char *> variantFlags[] = {{!flags.name.empty(), "name"},
-                                                          {flags.score.has_value(), "score"},
-                                                          {flags.mask.has_value(), "mask"},
-                                                          {!flags.normaliser.empty(), "normaliser"},
-                                                          {!flags.sink.empty(), "sink"},
-                                                          {flags.scale.has_value(), "scale"},
-                                                          {flags.precise, "precise"},
-                                                          {flags.qOffset, "with-q-offset"},
-                                                          {flags.pageSize.has_value(), "paged"},
-                                                          {flags.lengths.has_value(), "lengths"},
-                                                          {flags.newTokens.has_value(), "query-lengths"}};
-    for (auto [given, flag] : variantFlags)
-      if (given)
-        return usageError(fmt::format(
-            "--{} contradicts {}, which holds the variant; edit the file or leave out the flag", flag, flags.input));
-    if (!flags.parameters.empty())
-      return usageError(fmt::format("--{} is a parameter of a built-in variant, and {} is a file; leave out the flag",
-                                    flags.parameters.begin()->first, flags.input));
-    Expected<IrSummary> summary = describeText(*request.text);
-    if (!summary)
-      return summary.error();
-    request.summary = *summary;
-    const KernelSignature &signature = summary->signature;
-    if (dtype && *dtype != signature.dtype)
-      return usageError(fmt::format("--dtype {} contradicts {}, which has {}; leave out the flag", flags.dtype,
-                                    flags.input, name(signature.dtype)));
-    auto contradicts = [&](std::optional<int> flag, int held, const char *flagName) -> std::optional<Failure> {
-      if (flag && *flag != held)
-        return usageError(fmt::format("--{} {} contradicts {}, which has {}; leave out the flag", flagName, *flag,
-                                      flags.input, held));
-      return std::nullopt;
-    };
-    if (auto failure = contradicts(headDim, signature.headDim, "head-dim"))
-      return *failure;
-    if (auto failure = contradicts(headDimV, signature.headDimV, "head-dim-v"))
-      return *failure;
-    if (flags.dropout && !signature.dropout)
-      return usageError(fmt::format("--dropout contradicts {}, which has no dropout; leave out the flag", flags.input));
-    if (!flags.arch.empty() && summary->stage == Stage::Sched && flags.arch != summary->arch)
-      return usageError(fmt::format("--arch {} contradicts {}, which is scheduled for {}; leave out the flag",
-                                    flags.arch, flags.input, summary->arch));
-    dtype = signature.dtype;
-    headDim = signature.headDim;
-    headDimV = signature.headDimV;
-    if (!summary->variantJson.empty())
-      if (Expected<Variant> variant = Variant::fromJson(summary->variantJson)) {
-        request.variant = *variant;
-        if (flags.dropout)
-          request.variant->dropout(float(*flags.dropout));
-        if (request.variant->error())
-          return *request.variant->error();
-      }
-    request.label = summary->name;
-  } else {
-    Result<Variant> variant = loadVariant(request, flags);
-    if (!variant)
-      return variant.failure();
-    request.variant = *variant;
-    request.label = variant->name();
-  }
-
-  Result<Target> target = chooseTarget(flags, request.summary);
-  if (!target)
-    return target.failure();
-  request.target = *target;
-  options.dtype = dtype.value_or(knownDtype.value_or(DType::BF16));
-  options.headDim = headDim.value_or(128);
-  options.headDimV = headDimV.value_or(options.headDim);
   options.sramBudget = flags.sramBudget;
   assignSchedule(options, flags);
   if (!flags.cuda.empty()) {
@@ -717,6 +742,44 @@ Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Sha
   options.useCache = !flags.noCache;
   if (!flags.tuning.empty())
     options.tuning = *parseTuning(flags.tuning);
+  return std::nullopt;
+}
+
+Result<Request> attune::cli::resolve(const Flags &flags, const std::optional<Shape> &knownShape,
+                                     std::optional<DType> knownDtype) {
+  Request request;
+  Types types;
+  if (!flags.dtype.empty())
+    types.dtype = parseDType(flags.dtype);
+  if (std::optional<Failure> failure = outOfRange(flags))
+    return *failure;
+  if (std::optional<Failure> failure = readValues(flags, request))
+    return *failure;
+  if (std::optional<Failure> failure = readShape(flags, knownShape, request, types))
+    return *failure;
+  Expected<Input> input = readInput(flags.input);
+  if (!input)
+    return Failure{input.error(), usage};
+  request.input = std::move(*input);
+  if (request.input.kind == Input::Kind::Ir) {
+    if (std::optional<Failure> failure = readText(flags, request, types))
+      return *failure;
+  } else {
+    Result<Variant> variant = loadVariant(request, flags);
+    if (!variant)
+      return variant.failure();
+    request.variant = *variant;
+    request.label = variant->name();
+  }
+  Result<Target> target = chooseTarget(flags, request.summary);
+  if (!target)
+    return target.failure();
+  request.target = *target;
+  request.options.dtype = types.dtype.value_or(knownDtype.value_or(DType::BF16));
+  request.options.headDim = types.headDim.value_or(128);
+  request.options.headDimV = types.headDimV.value_or(request.options.headDim);
+  if (std::optional<Failure> failure = readOptions(flags, request))
+    return *failure;
   if (request.variant)
     if (std::optional<Failure> failure = unreadValue(request))
       return *failure;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 using namespace attune;
+using attune::cli::bytesText;
 using nlohmann::ordered_json;
 
 ordered_json attune::cli::planOf(const KernelImage &image) {
@@ -12,13 +13,57 @@ ordered_json attune::cli::planOf(const KernelImage &image) {
   return plan.is_object() ? plan : ordered_json(nullptr);
 }
 
+static std::string planLine(std::string_view label, const std::string &content) {
+  return fmt::format("  {:<14} {}\n", label, content);
+}
+
+static std::string registersText(const ordered_json &plan) {
+  const ordered_json registers = plan.value("registers", ordered_json::object());
+  if (registers.empty())
+    return "";
+  std::string content;
+  if (registers.contains("actual"))
+    content =
+        fmt::format("{} per thread, {} bytes spilled", registers.value("actual", 0), registers.value("spillBytes", 0));
+  if (registers.contains("estimated"))
+    content += fmt::format("{}estimated {}, limit {}", content.empty() ? "" : "; ", registers.value("estimated", 0),
+                           registers.value("limit", 0));
+  return planLine("registers", content) +
+         (plan.contains("spills") ? planLine("", "spills: " + plan.value("spills", "")) : "");
+}
+
+/// Tiles, splits and bytes. `byLengths`: blocks share keys by lengths of sequences. Precondition: "traffic" is there.
+static std::string trafficText(const ordered_json &plan, bool byLengths) {
+  const bool cpu = plan.value("arch", "") == "cpu";
+  const ordered_json &traffic = plan["traffic"];
+  std::string text;
+  const ordered_json sizes = traffic.value("sizes", ordered_json::object());
+  text += planLine("tiles", fmt::format("visits {:.0f} of {:.0f}, {:.0f} masked", traffic.value("visitedTiles", 0.0),
+                                        traffic.value("allTiles", 0.0), traffic.value("maskedTiles", 0.0)));
+  if (const int64_t shares = traffic.value("keySplits", int64_t(1)); shares > 1)
+    text += planLine("splits", byLengths
+                                   ? "blocks share the keys of all sequences evenly, by the lengths that a launch finds"
+                                   : fmt::format("{} blocks share the keys of a tile of rows", shares));
+  text += planLine("traffic",
+                   fmt::format("{} between {}, {:.1f}x less than the {} of standard attention (B {} H {} Sq {} Sk {})",
+                               bytesText(traffic.value("bytes", 0.0)),
+                               cpu ? "the shared cache and the core's" : "L2 and shared memory",
+                               traffic.value("ratio", 0.0), bytesText(traffic.value("standardAttentionBytes", 0.0)),
+                               sizes.value("batch", int64_t(0)), sizes.value("heads", int64_t(0)),
+                               sizes.value("queries", int64_t(0)), sizes.value("keys", int64_t(0))));
+  text += planLine(
+      "", fmt::format("of these {} read, {} written; about {} between {}, of these {} read",
+                      bytesText(traffic.value("readBytes", 0.0)), bytesText(traffic.value("writtenBytes", 0.0)),
+                      bytesText(traffic.value("hbmBytes", 0.0)), cpu ? "memory and the shared cache" : "HBM and L2",
+                      bytesText(traffic.value("hbmReadBytes", 0.0))));
+  return text;
+}
+
 std::string attune::cli::planText(const ordered_json &plan) {
   if (!plan.is_object())
     return "";
   std::string text;
-  auto line = [&](std::string_view label, const std::string &content) {
-    text += fmt::format("  {:<14} {}\n", label, content);
-  };
+  auto line = [&](std::string_view label, const std::string &content) { text += planLine(label, content); };
   line("plan", plan.value("text", ""));
   if (int dvWarps = plan.value("dvWarps", 1); dvWarps > 1)
     line("dv split",
@@ -36,44 +81,14 @@ std::string attune::cli::planText(const ordered_json &plan) {
     byLengths |= part.value("bytes", "").find(" work_item ") != std::string::npos;
     line("workspace", fmt::format("{:<18} {} bytes", part.value("name", ""), part.value("bytes", "")));
   }
-  const ordered_json registers = plan.value("registers", ordered_json::object());
-  if (!registers.empty()) {
-    std::string content;
-    if (registers.contains("actual"))
-      content = fmt::format("{} per thread, {} bytes spilled", registers.value("actual", 0),
-                            registers.value("spillBytes", 0));
-    if (registers.contains("estimated"))
-      content += fmt::format("{}estimated {}, limit {}", content.empty() ? "" : "; ", registers.value("estimated", 0),
-                             registers.value("limit", 0));
-    line("registers", content);
-    if (plan.contains("spills"))
-      line("", "spills: " + plan.value("spills", ""));
-  }
+  text += registersText(plan);
   for (const ordered_json &kernel : plan.value("kernels", ordered_json::array()))
     line("kernel",
          fmt::format("{:<18} {} threads, {} bytes of shared memory, {} registers, {} bytes spilled",
                      kernel.value("name", ""), kernel.value("threads", 0), kernel.value("sharedBytes", int64_t(0)),
                      kernel.value("registers", 0), kernel.value("spillBytes", 0)));
-  const bool cpu = plan.value("arch", "") == "cpu";
-  if (plan.contains("traffic")) {
-    const ordered_json &traffic = plan["traffic"];
-    const ordered_json sizes = traffic.value("sizes", ordered_json::object());
-    line("tiles", fmt::format("visits {:.0f} of {:.0f}, {:.0f} masked", traffic.value("visitedTiles", 0.0),
-                              traffic.value("allTiles", 0.0), traffic.value("maskedTiles", 0.0)));
-    if (const int64_t shares = traffic.value("keySplits", int64_t(1)); shares > 1)
-      line("splits", byLengths ? "blocks share the keys of all sequences evenly, by the lengths that a launch finds"
-                               : fmt::format("{} blocks share the keys of a tile of rows", shares));
-    line("traffic", fmt::format("{} between {}, {:.1f}x less than the {} of standard attention (B {} H {} Sq {} Sk {})",
-                                bytesText(traffic.value("bytes", 0.0)),
-                                cpu ? "the shared cache and the core's" : "L2 and shared memory",
-                                traffic.value("ratio", 0.0), bytesText(traffic.value("standardAttentionBytes", 0.0)),
-                                sizes.value("batch", int64_t(0)), sizes.value("heads", int64_t(0)),
-                                sizes.value("queries", int64_t(0)), sizes.value("keys", int64_t(0))));
-    line("", fmt::format("of these {} read, {} written; about {} between {}, of these {} read",
-                         bytesText(traffic.value("readBytes", 0.0)), bytesText(traffic.value("writtenBytes", 0.0)),
-                         bytesText(traffic.value("hbmBytes", 0.0)), cpu ? "memory and the shared cache" : "HBM and L2",
-                         bytesText(traffic.value("hbmReadBytes", 0.0))));
-  }
+  if (plan.contains("traffic"))
+    text += trafficText(plan, byLengths);
   if (plan.contains("predicted")) {
     line("limited by", plan["predicted"].value("limitedBy", ""));
     line("busy", plan["predicted"].value("busy", ""));

@@ -390,6 +390,43 @@ struct Header {
 /// NumPy's own limit is 10,000.
 constexpr size_t maxHeaderBytes = 1 << 20;
 
+struct Elements {
+  DType dtype = DType::F32;
+  bool isDouble = false; ///< 8 bytes an element, rounded to f32
+};
+
+/// The elements that NumPy describes by `descr`.
+Expected<Elements> elementsOf(const std::string &descr, const std::string &name, VoidElements voids,
+                              DoubleElements doubles) {
+  if (descr == "<f4")
+    return Elements{DType::F32};
+  if (descr == "<f2")
+    return Elements{DType::F16};
+  if (descr == "<f8") {
+    if (doubles == DoubleElements::Reject)
+      return fail(
+          name, "the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead");
+    return Elements{DType::F32, true};
+  }
+  if (descr == "<i4")
+    return Elements{DType::I32};
+  if (descr == "<i8")
+    return Elements{DType::I64};
+  if (descr == "|b1" || descr == "b1")
+    return Elements{DType::Bool};
+  if (descr == "V2" || descr == "|V2" || descr == "<V2") {
+    if (voids == VoidElements::Reject)
+      return fail(name, "the elements are '" + descr +
+                            "' (two bytes without a type); declare the tensor "
+                            "as bf16 or save it as float32");
+    return Elements{DType::BF16};
+  }
+  if (descr.starts_with('>'))
+    return fail(name,
+                "the elements are big endian ('" + descr + "'); save a.astype('<" + descr.substr(1) + "') instead");
+  return fail(name, "dtype '" + descr + "' is not supported; save float16, float32, float64, int32, int64 or bool");
+}
+
 /// The header of a file that begins with `text`.
 Expected<Header> readHeader(std::string_view text, const std::string &name, VoidElements voids,
                             DoubleElements doubles) {
@@ -420,44 +457,14 @@ Expected<Header> readHeader(std::string_view text, const std::string &name, Void
   if (header.fortranOrder)
     return fail(name, "the array is in Fortran order; save numpy.ascontiguousarray(a) instead");
 
-  DType dtype;
-  bool isDouble = false;
-  if (header.descr == "<f4") {
-    dtype = DType::F32;
-  } else if (header.descr == "<f2") {
-    dtype = DType::F16;
-  } else if (header.descr == "<f8") {
-    if (doubles == DoubleElements::Reject)
-      return fail(
-          name, "the elements are float64, but must be float16, bfloat16 or float32; save a.astype('float32') instead");
-    dtype = DType::F32;
-    isDouble = true;
-  } else if (header.descr == "<i4") {
-    dtype = DType::I32;
-  } else if (header.descr == "<i8") {
-    dtype = DType::I64;
-  } else if (header.descr == "|b1" || header.descr == "b1") {
-    dtype = DType::Bool;
-  } else if (header.descr == "V2" || header.descr == "|V2" || header.descr == "<V2") {
-    if (voids == VoidElements::Reject)
-      return fail(name, "the elements are '" + header.descr +
-                            "' (two bytes without a type); declare the tensor "
-                            "as bf16 or save it as float32");
-    dtype = DType::BF16;
-  } else if (header.descr.starts_with('>')) {
-    return fail(name, "the elements are big endian ('" + header.descr + "'); save a.astype('<" +
-                          header.descr.substr(1) + "') instead");
-  } else {
-    return fail(name,
-                "dtype '" + header.descr + "' is not supported; save float16, float32, float64, int32, int64 or bool");
-  }
-
-  size_t elementBytes = isDouble ? 8 : byteSize(dtype);
-  uint64_t expected = elementBytes;
+  Expected<Elements> elements = elementsOf(header.descr, name, voids, doubles);
+  if (!elements)
+    return elements.error();
+  uint64_t expected = elements->isDouble ? 8 : byteSize(elements->dtype);
   for (int64_t extent : header.shape)
     if (__builtin_mul_overflow(expected, uint64_t(extent), &expected))
       return fail(name, "malformed .npy file: the shape holds more than 2^64 bytes");
-  return Header{dtype, isDouble, std::move(header.shape), dataStart, expected};
+  return Header{elements->dtype, elements->isDouble, std::move(header.shape), dataStart, expected};
 }
 
 } // namespace

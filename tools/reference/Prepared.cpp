@@ -81,6 +81,23 @@ Expected<void> prepareNormaliser(Prepared &prepared, const Normaliser &normalise
   return {};
 }
 
+/// Finds the lengths of sequences among the problem's tensors.
+Expected<void> prepareLengths(Prepared &prepared, const Variant &variant) {
+  for (auto [lengths, to] :
+       {std::pair(&variant.keyLengths(), &prepared.keyLengths), {&variant.queryLengths(), &prepared.queryLengths}}) {
+    if (!*lengths)
+      continue;
+    auto found = prepared.problem->tensors.find((*lengths)->name);
+    if (found == prepared.problem->tensors.end())
+      return Error{"tensor " + (*lengths)->name + " is not bound"};
+    *to = &found->second;
+    if (found->second.dtype != DType::I32 || found->second.shape != std::vector<int64_t>{prepared.batch})
+      return Error{"lengths " + (*lengths)->name + " are " + shapeText(found->second) + ", but must be i32[" +
+                   std::to_string(prepared.batch) + "], one for each sequence"};
+  }
+  return {};
+}
+
 } // namespace
 
 Expected<Prepared> prepare(const Problem &problem, bool maskAlone) {
@@ -112,18 +129,8 @@ Expected<Prepared> prepare(const Problem &problem, bool maskAlone) {
   if (problem.qOffset != 0 && !variant.hasQOffset())
     return Error{"a q offset is given, but the variant has none; call .qOffset()"};
 
-  for (auto [lengths, to] :
-       {std::pair(&variant.keyLengths(), &prepared.keyLengths), {&variant.queryLengths(), &prepared.queryLengths}}) {
-    if (!*lengths)
-      continue;
-    auto found = problem.tensors.find((*lengths)->name);
-    if (found == problem.tensors.end())
-      return Error{"tensor " + (*lengths)->name + " is not bound"};
-    *to = &found->second;
-    if (found->second.dtype != DType::I32 || found->second.shape != std::vector<int64_t>{prepared.batch})
-      return Error{"lengths " + (*lengths)->name + " are " + shapeText(found->second) + ", but must be i32[" +
-                   std::to_string(prepared.batch) + "], one for each sequence"};
-  }
+  if (Expected<void> found = prepareLengths(prepared, variant); !found)
+    return found.error();
   Bindings bindings{&problem.tensors,     &problem.scalars,   prepared.batch,      prepared.heads,
                     prepared.queryLength, prepared.keyLength, prepared.keyLengths, prepared.queryLengths};
   if (variant.scoreExpr() && !maskAlone) {

@@ -79,6 +79,7 @@ private:
       instruction.intValue = bound->intAt(0);
       break;
     }
+    case Op::Search:
     case Op::Load: {
       const HostTensor *bound = find(bindings.tensors, node.name);
       if (!bound)
@@ -167,9 +168,37 @@ int64_t saturate(DType type, double value) {
   return int64_t(value);
 }
 
-/// A function that hardware approximates.
-bool isFunction(Op op) {
+/// Whether an element comes before x in ascending order, NaN last; an equal one if `right`.
+template <typename T> bool precedes(T element, T x, bool right) {
+  auto less = [](T a, T b) { return a < b || (a == a && b != b); };
+  return right ? !less(x, element) : less(element, x);
+}
+
+/// What ops have in common for the interpreter.
+enum class Kind { Leaf, Search, Arithmetic, Function, Comparison, Bits, Select, Cast, Invalid };
+
+Kind kindOf(Op op) {
   switch (op) {
+  case Op::Constant:
+  case Op::Scalar:
+  case Op::Extent:
+  case Op::Coordinate:
+  case Op::Input:
+  case Op::Load:
+    return Kind::Leaf;
+  case Op::Search:
+    return Kind::Search;
+  case Op::Add:
+  case Op::Sub:
+  case Op::Mul:
+  case Op::Div:
+  case Op::Rem:
+  case Op::Min:
+  case Op::Max:
+  case Op::Neg:
+  case Op::Abs:
+  case Op::CopySign:
+    return Kind::Arithmetic;
   case Op::Exp:
   case Op::Exp2:
   case Op::Log:
@@ -186,11 +215,36 @@ bool isFunction(Op op) {
   case Op::Atan:
   case Op::Erf:
   case Op::Atan2:
-    return true;
-  default:
-    return false;
+    return Kind::Function;
+  case Op::Lt:
+  case Op::Le:
+  case Op::Gt:
+  case Op::Ge:
+  case Op::Eq:
+  case Op::Ne:
+    return Kind::Comparison;
+  case Op::And:
+  case Op::Or:
+  case Op::Not:
+  case Op::BitAnd:
+  case Op::BitOr:
+  case Op::BitXor:
+  case Op::BitNot:
+  case Op::Shl:
+  case Op::Shr:
+    return Kind::Bits;
+  case Op::Select:
+    return Kind::Select;
+  case Op::Cast:
+    return Kind::Cast;
+  case Op::Invalid:
+    break;
   }
+  return Kind::Invalid;
 }
+
+/// A function that hardware approximates.
+bool isFunction(Op op) { return kindOf(op) == Kind::Function; }
 
 bool isInteger(DType type) { return type == DType::I32 || type == DType::I64; }
 
@@ -298,135 +352,138 @@ void RowInterpreter::countClamped(const std::vector<uint8_t> &visible, ClampedRe
   }
 }
 
-void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, const float *scores) {
-  const Instruction &instruction = program.instructions[position];
-  DType type = instruction.type;
-  DType operandType = instruction.operandType;
-  bool floatOperands = operandType == DType::F32;
-  float *floats = results[position].floats.data();
-  int64_t *ints = results[position].ints.data();
-  auto floatsOf = [&](size_t i) -> const float * { return results[size_t(instruction.operands[i])].floats.data(); };
-  auto intsOf = [&](size_t i) -> const int64_t * { return results[size_t(instruction.operands[i])].ints.data(); };
-  auto floatUnary = [&](auto function) {
-    const float *a = floatsOf(0);
-    for (int64_t i = 0; i < count; ++i)
-      floats[i] = function(a[i]);
-  };
-  auto floatBinary = [&](auto function) {
-    const float *a = floatsOf(0), *b = floatsOf(1);
-    for (int64_t i = 0; i < count; ++i)
-      floats[i] = function(a[i], b[i]);
-  };
-  auto intUnary = [&](auto function) {
-    const int64_t *a = intsOf(0);
-    for (int64_t i = 0; i < count; ++i)
-      ints[i] = function(a[i]);
-  };
-  auto intBinary = [&](auto function) {
-    const int64_t *a = intsOf(0), *b = intsOf(1);
-    for (int64_t i = 0; i < count; ++i)
-      ints[i] = function(a[i], b[i]);
-  };
-  auto compare = [&](auto function) {
-    if (!floatOperands)
-      return intBinary([=](int64_t a, int64_t b) -> int64_t { return function(a, b); });
-    const float *a = floatsOf(0), *b = floatsOf(1);
-    for (int64_t i = 0; i < count; ++i)
-      ints[i] = function(a[i], b[i]);
-  };
-  auto fillInts = [&](int64_t value) { std::fill_n(ints, count, value); };
-  uint64_t shiftMask = type == DType::I32 ? 31 : 63;
+/// The operands and the result of an instruction: `count` keys from the first of a run on.
+struct RowInterpreter::Lanes {
+  const Instruction &instruction;
+  const std::vector<Register> &registers;
+  int64_t count;
+  float *floats; ///< the result, by type
+  int64_t *ints;
 
-  switch (instruction.op) {
-  case Op::Constant:
-  case Op::Scalar:
-    if (type == DType::F32)
-      std::fill_n(floats, count, float(instruction.floatValue));
-    else
-      fillInts(instruction.intValue);
-    break;
-  case Op::Extent:
-    fillInts(keysOf(instruction.tensor, row[0], instruction.intValue));
-    break;
-  case Op::Coordinate:
-    if (instruction.coordinate != Coordinate::K)
-      fillInts(row[size_t(instruction.coordinate)]);
-    else
-      for (int64_t i = 0; i < count; ++i)
-        ints[i] = keyBegin + i;
-    break;
-  case Op::Input:
-    assert(scores && "only a score reads s");
-    std::copy_n(scores, count, floats);
-    break;
-  case Op::Load: {
-    const HostTensor &tensor = *instruction.tensor;
-    bool empty = tensor.size() == 0;
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t element = 0;
-      for (size_t d = 0; d < instruction.operands.size() && !empty; ++d) {
-        const int64_t index = intsOf(d)[i], nearest = std::clamp<int64_t>(index, 0, tensor.shape[d] - 1);
-        element += instruction.strides[d] * nearest;
-        clampedInRun |= index != nearest;
-      }
-      if (type == DType::F32)
-        floats[i] = empty ? float(0) : float(tensor.at(element));
-      else
-        ints[i] = empty ? 0 : tensor.intAt(element);
-    }
-    break;
+  const float *floatsOf(size_t i) const { return registers[size_t(instruction.operands[i])].floats.data(); }
+  const int64_t *intsOf(size_t i) const { return registers[size_t(instruction.operands[i])].ints.data(); }
+
+  /// Sets the result of key i to of(i).
+  template <typename Of> void setFloats(Of of) const {
+    for (int64_t i = 0, end = count; i < end; ++i)
+      floats[i] = of(i);
   }
-  case Op::Add:
-    if (type == DType::F32)
-      floatBinary([](float a, float b) { return a + b; });
+  template <typename Of> void setInts(Of of) const {
+    for (int64_t i = 0, end = count; i < end; ++i)
+      ints[i] = of(i);
+  }
+
+  template <typename Function> void floatUnary(Function function) const {
+    setFloats([=, a = floatsOf(0)](int64_t i) { return function(a[i]); });
+  }
+  template <typename Function> void floatBinary(Function function) const {
+    setFloats([=, a = floatsOf(0), b = floatsOf(1)](int64_t i) { return function(a[i], b[i]); });
+  }
+  template <typename Function> void intUnary(Function function) const {
+    setInts([=, a = intsOf(0)](int64_t i) { return function(a[i]); });
+  }
+  template <typename Function> void intBinary(Function function) const {
+    setInts([=, a = intsOf(0), b = intsOf(1)](int64_t i) { return function(a[i], b[i]); });
+  }
+  template <typename Function> void compare(Function function) const {
+    if (instruction.operandType == DType::F32)
+      setInts([=, a = floatsOf(0), b = floatsOf(1)](int64_t i) { return function(a[i], b[i]); });
     else
-      intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) + uint64_t(b)); });
+      intBinary(function);
+  }
+
+  void search() const;
+  void floatArithmetic() const;
+  void intArithmetic() const;
+  void function() const;
+  void comparison() const;
+  void bits() const;
+  void select() const;
+  void cast() const;
+};
+
+void RowInterpreter::Lanes::search() const {
+  const HostTensor &vector = *instruction.tensor;
+  const bool right = instruction.node->side == SearchSide::Right, ofFloats = instruction.operandType == DType::F32;
+  for (int64_t i = 0; i < count; ++i) {
+    ints[i] = 0;
+    for (int64_t n = 0; n < vector.shape[0]; ++n)
+      ints[i] += ofFloats ? precedes(vector.at(n), double(floatsOf(0)[i]), right)
+                          : precedes(vector.intAt(n), intsOf(0)[i], right);
+  }
+}
+
+void RowInterpreter::Lanes::floatArithmetic() const {
+  switch (instruction.op) {
+  case Op::Add:
+    floatBinary([](float a, float b) { return a + b; });
     break;
   case Op::Sub:
-    if (type == DType::F32)
-      floatBinary([](float a, float b) { return a - b; });
-    else
-      intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) - uint64_t(b)); });
+    floatBinary([](float a, float b) { return a - b; });
     break;
   case Op::Mul:
-    if (type == DType::F32)
-      floatBinary([](float a, float b) { return a * b; });
-    else
-      intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) * uint64_t(b)); });
+    floatBinary([](float a, float b) { return a * b; });
     break;
   case Op::Div:
-    if (type == DType::F32)
-      floatBinary([](float a, float b) { return a / b; });
-    else
-      intBinary([=](int64_t a, int64_t b) { return quotient(type, a, b); });
+    floatBinary([](float a, float b) { return a / b; });
+    break;
+  case Op::Min:
+    floatBinary([](float a, float b) { return std::fmin(a, b); });
+    break;
+  case Op::Max:
+    floatBinary([](float a, float b) { return std::fmax(a, b); });
+    break;
+  case Op::Neg:
+    floatUnary([](float a) { return -a; });
+    break;
+  case Op::Abs:
+    floatUnary([](float a) { return std::fabs(a); });
+    break;
+  case Op::CopySign:
+    floatBinary([](float a, float b) { return std::signbit(a) == std::signbit(b) ? a : -a; });
+    break;
+  default:
+    assert(false && "kindOf and floatArithmetic disagree");
+  }
+}
+
+void RowInterpreter::Lanes::intArithmetic() const {
+  const DType type = instruction.type;
+  switch (instruction.op) {
+  case Op::Add:
+    intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) + uint64_t(b)); });
+    break;
+  case Op::Sub:
+    intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) - uint64_t(b)); });
+    break;
+  case Op::Mul:
+    intBinary([=](int64_t a, int64_t b) { return wrap(type, uint64_t(a) * uint64_t(b)); });
+    break;
+  case Op::Div:
+    intBinary([=](int64_t a, int64_t b) { return quotient(type, a, b); });
     break;
   case Op::Rem:
     intBinary([](int64_t a, int64_t b) { return remainder(a, b); });
     break;
   case Op::Min:
-    if (type == DType::F32)
-      floatBinary([](float a, float b) { return std::fmin(a, b); });
-    else
-      intBinary([](int64_t a, int64_t b) { return std::min(a, b); });
+    intBinary([](int64_t a, int64_t b) { return std::min(a, b); });
     break;
   case Op::Max:
-    if (type == DType::F32)
-      floatBinary([](float a, float b) { return std::fmax(a, b); });
-    else
-      intBinary([](int64_t a, int64_t b) { return std::max(a, b); });
+    intBinary([](int64_t a, int64_t b) { return std::max(a, b); });
     break;
   case Op::Neg:
-    if (type == DType::F32)
-      floatUnary([](float a) { return -a; });
-    else
-      intUnary([=](int64_t a) { return wrap(type, 0 - uint64_t(a)); });
+    intUnary([=](int64_t a) { return wrap(type, 0 - uint64_t(a)); });
     break;
   case Op::Abs:
-    if (type == DType::F32)
-      floatUnary([](float a) { return std::fabs(a); });
-    else
-      intUnary([=](int64_t a) { return a < 0 ? wrap(type, 0 - uint64_t(a)) : a; });
+    intUnary([=](int64_t a) { return a < 0 ? wrap(type, 0 - uint64_t(a)) : a; });
     break;
+  default:
+    assert(false && "kindOf and intArithmetic disagree");
+  }
+}
+
+void RowInterpreter::Lanes::function() const {
+  switch (instruction.op) {
   case Op::Exp:
     floatUnary([](float a) { return std::exp(a); });
     break;
@@ -475,22 +532,13 @@ void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, 
   case Op::Atan2:
     floatBinary([](float a, float b) { return std::atan2(a, b); });
     break;
-  case Op::CopySign:
-    floatBinary([](float a, float b) { return std::signbit(a) == std::signbit(b) ? a : -a; });
-    break;
-  case Op::Select: {
-    const int64_t *condition = intsOf(0);
-    if (type == DType::F32) {
-      const float *a = floatsOf(1), *b = floatsOf(2);
-      for (int64_t i = 0; i < count; ++i)
-        floats[i] = condition[i] ? a[i] : b[i];
-    } else {
-      const int64_t *a = intsOf(1), *b = intsOf(2);
-      for (int64_t i = 0; i < count; ++i)
-        ints[i] = condition[i] ? a[i] : b[i];
-    }
-    break;
+  default:
+    assert(false && "kindOf and function disagree");
   }
+}
+
+void RowInterpreter::Lanes::comparison() const {
+  switch (instruction.op) {
   case Op::Lt:
     compare([](auto a, auto b) { return a < b; });
     break;
@@ -509,6 +557,15 @@ void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, 
   case Op::Ne:
     compare([](auto a, auto b) { return a != b; });
     break;
+  default:
+    assert(false && "kindOf and comparison disagree");
+  }
+}
+
+void RowInterpreter::Lanes::bits() const {
+  const DType type = instruction.type;
+  const uint64_t shiftMask = type == DType::I32 ? 31 : 63;
+  switch (instruction.op) {
   case Op::And:
   case Op::BitAnd:
     intBinary([](int64_t a, int64_t b) { return a & b; });
@@ -532,26 +589,111 @@ void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, 
   case Op::Shr:
     intBinary([=](int64_t a, int64_t b) { return a >> (uint64_t(b) & shiftMask); });
     break;
-  case Op::Cast:
-    if (type == DType::F32 && floatOperands)
-      floatUnary([](float a) { return a; });
-    else if (type == DType::F32)
-      for (int64_t i = 0; i < count; ++i)
-        floats[i] = float(intsOf(0)[i]);
-    else if (isInteger(type) && floatOperands)
-      for (int64_t i = 0; i < count; ++i)
-        ints[i] = saturate(type, double(floatsOf(0)[i]));
-    else if (isInteger(type))
-      intUnary([=](int64_t a) { return wrap(type, uint64_t(a)); });
-    else if (floatOperands)
-      for (int64_t i = 0; i < count; ++i)
-        ints[i] = floatsOf(0)[i] != 0;
+  default:
+    assert(false && "kindOf and bits disagree");
+  }
+}
+
+void RowInterpreter::Lanes::select() const {
+  const int64_t *condition = intsOf(0);
+  if (instruction.type == DType::F32)
+    setFloats([=, a = floatsOf(1), b = floatsOf(2)](int64_t i) { return condition[i] ? a[i] : b[i]; });
+  else
+    setInts([=, a = intsOf(1), b = intsOf(2)](int64_t i) { return condition[i] ? a[i] : b[i]; });
+}
+
+void RowInterpreter::Lanes::cast() const {
+  const DType type = instruction.type;
+  const bool ofFloats = instruction.operandType == DType::F32;
+  if (type == DType::F32 && ofFloats)
+    floatUnary([](float a) { return a; });
+  else if (type == DType::F32)
+    setFloats([a = intsOf(0)](int64_t i) { return float(a[i]); });
+  else if (isInteger(type) && ofFloats)
+    setInts([=, a = floatsOf(0)](int64_t i) { return saturate(type, double(a[i])); });
+  else if (isInteger(type))
+    intUnary([=](int64_t a) { return wrap(type, uint64_t(a)); });
+  else if (ofFloats)
+    setInts([a = floatsOf(0)](int64_t i) { return a[i] != 0; });
+  else
+    intUnary([](int64_t a) { return a != 0; });
+}
+
+void RowInterpreter::load(const Lanes &lanes) {
+  const Instruction &instruction = lanes.instruction;
+  const HostTensor &tensor = *instruction.tensor;
+  bool empty = tensor.size() == 0;
+  for (int64_t i = 0; i < lanes.count; ++i) {
+    int64_t element = 0;
+    for (size_t d = 0; d < instruction.operands.size() && !empty; ++d) {
+      const int64_t index = lanes.intsOf(d)[i], nearest = std::clamp<int64_t>(index, 0, tensor.shape[d] - 1);
+      element += instruction.strides[d] * nearest;
+      clampedInRun |= index != nearest;
+    }
+    if (instruction.type == DType::F32)
+      lanes.floats[i] = empty ? float(0) : float(tensor.at(element));
     else
-      intUnary([](int64_t a) -> int64_t { return a != 0; });
+      lanes.ints[i] = empty ? 0 : tensor.intAt(element);
+  }
+}
+
+void RowInterpreter::leaf(const Lanes &lanes, int64_t keyBegin, const float *scores) {
+  const Instruction &instruction = lanes.instruction;
+  const int64_t count = lanes.count;
+  auto fillInts = [&](int64_t value) { std::fill_n(lanes.ints, count, value); };
+  switch (instruction.op) {
+  case Op::Constant:
+  case Op::Scalar:
+    if (instruction.type == DType::F32)
+      std::fill_n(lanes.floats, count, float(instruction.floatValue));
+    else
+      fillInts(instruction.intValue);
     break;
-  case Op::Invalid:
+  case Op::Extent:
+    fillInts(keysOf(instruction.tensor, row[0], instruction.intValue));
+    break;
+  case Op::Coordinate:
+    if (instruction.coordinate != Coordinate::K)
+      fillInts(row[size_t(instruction.coordinate)]);
+    else
+      for (int64_t i = 0; i < count; ++i)
+        lanes.ints[i] = keyBegin + i;
+    break;
+  case Op::Input:
+    assert(scores && "only a score reads s");
+    std::copy_n(scores, count, lanes.floats);
+    break;
+  case Op::Load:
+    load(lanes);
+    break;
+  default:
+    assert(false && "kindOf and leaf disagree");
+  }
+}
+
+void RowInterpreter::evaluate(size_t position, int64_t keyBegin, int64_t count, const float *scores) {
+  const Instruction &instruction = program.instructions[position];
+  Register &result = results[position];
+  const Lanes lanes = {instruction, results, count, result.floats.data(), result.ints.data()};
+  switch (kindOf(instruction.op)) {
+  case Kind::Leaf:
+    return leaf(lanes, keyBegin, scores);
+  case Kind::Search:
+    return lanes.search();
+  case Kind::Arithmetic:
+    return instruction.type == DType::F32 ? lanes.floatArithmetic() : lanes.intArithmetic();
+  case Kind::Function:
+    return lanes.function();
+  case Kind::Comparison:
+    return lanes.comparison();
+  case Kind::Bits:
+    return lanes.bits();
+  case Kind::Select:
+    return lanes.select();
+  case Kind::Cast:
+    return lanes.cast();
+  case Kind::Invalid:
     assert(false && "compile rejects invalid expressions");
-    break;
   }
 }
 

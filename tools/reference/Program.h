@@ -49,8 +49,8 @@ struct Instruction {
   double floatValue = 0;          ///< Constant and Scalar
   int64_t intValue = 0;           ///< Constant, Scalar and Extent
   Coordinate coordinate = Coordinate::B;
-  const HostTensor *tensor = nullptr; ///< Load; the lengths of Extent Sk or Sq
-  const Node *node = nullptr;         ///< Load: its name, and what an index outside means
+  const HostTensor *tensor = nullptr; ///< Load and Search; the lengths of Extent Sk or Sq
+  const Node *node = nullptr;         ///< Load: its name, and what an index outside means; Search: its side
   std::vector<int64_t> strides;       ///< Load, in elements
 };
 
@@ -103,7 +103,12 @@ private:
     std::vector<int64_t> ints;
   };
 
+  struct Lanes;
+
   void evaluate(size_t position, int64_t keyBegin, int64_t count, const float *scores);
+  /// Instructions without operands, and loads.
+  void leaf(const Lanes &lanes, int64_t keyBegin, const float *scores);
+  void load(const Lanes &lanes);
   /// An integer or bool of the last run, at one of its keys.
   int64_t intAt(int position, int64_t key) const;
   bool isClamped(const Instruction &load, int64_t key) const;

@@ -188,6 +188,18 @@ private:
     return clamped(tensor.at(indices));
   }
 
+  /// A captured vector of positions in ascending order, as of packed documents.
+  Captured ascending() {
+    if (!inputs.contains("ascending")) {
+      std::vector<int64_t> positions(1 + below(9));
+      for (int64_t &position : positions)
+        position = int64_t(below(uint64_t(std::max(queryLength, keyLength)) + 2));
+      std::ranges::sort(positions);
+      inputs.emplace("ascending", HostTensor::fromInts(i32, {int64_t(positions.size())}, positions));
+    }
+    return captured("ascending", i32, rank(1));
+  }
+
   template <typename Accept> const Captured *someTensor(Accept accept) {
     std::vector<const Captured *> fitting;
     for (const Captured &tensor : tensors)
@@ -268,6 +280,9 @@ private:
     case 6:
       if (const ScalarDecl *declared = someScalar(type))
         return scalar(declared->name, type);
+      if (loads && type == i32 && chance(30))
+        return searchsorted(ascending(), at(chance(50) ? Coordinate::Q : Coordinate::K),
+                            chance(50) ? SearchSide::Right : SearchSide::Left);
       if (loads)
         if (const Captured *tensor = someTensor([&](DType dtype) { return dtype == type; }))
           return element(*tensor, 1);
@@ -404,108 +419,116 @@ private:
     if (depth <= 0)
       return realLeaf();
     Real a = real(depth - 1);
-    auto second = [&] { return real(depth - 1); };
-    // f(a) with |f'| <= slope and |f| <= bound; a function may be off by a few units itself.
-    auto unary = [&](Expr expr, double bound, double slope) {
-      return bounded(Real{std::move(expr), bound, a.error * slope + a.bound * slope + 4 * bound});
-    };
-    switch (below(26)) {
-    case 0:
-      return bounded(sum(a, second()));
-    case 1: {
-      Real b = second();
-      return bounded(Real{a.expr - b.expr, a.bound + b.bound, a.error + b.error + a.bound + b.bound});
+    const uint64_t kind = below(26);
+    if (kind < 6)
+      return arithmetic(kind, a, real(depth - 1));
+    if (kind < 20)
+      return function(kind, a);
+    if (kind < 22)
+      return selection(kind, a, real(depth - 1), depth);
+    if (kind == 22) { // a product of distance and slope, as in ALiBi
+      Expr distance = at(Coordinate::K) - at(Coordinate::Q);
+      double longest = double(queryLength + keyLength + 100);
+      return bounded(Real{a.expr + distance * 0.0625f, a.bound + longest / 16, a.error + a.bound + longest / 16});
     }
-    case 2: {
-      Real b = second();
+    if (kind == 23)
+      return rareFunction(a, depth);
+    // Small integers as floats.
+    DType type = chance(70) ? i32 : i64;
+    Expr small = chance(50) ? integer(depth - 1, type) % 16 : integer(depth - 1, type) & 15;
+    return bounded(Real{a.expr + (chance(50) ? small : cast(small, f32)) * 0.25f, a.bound + 4, a.error + a.bound + 4});
+  }
+
+  Real arithmetic(uint64_t kind, const Real &a, const Real &b) {
+    switch (kind) {
+    case 0:
+      return bounded(sum(a, b));
+    case 1:
+      return bounded(Real{a.expr - b.expr, a.bound + b.bound, a.error + b.error + a.bound + b.bound});
+    case 2:
       return bounded(
           Real{a.expr * b.expr, a.bound * b.bound, a.error * b.bound + b.error * a.bound + a.bound * b.bound});
-    }
-    case 3: {
-      Real b = second();
+    case 3:
       return bounded(Real{a.expr / (abs(b.expr) + 0.5f), 2 * a.bound,
                           2 * a.error + 4 * a.bound * (b.error + b.bound + 1) + 2 * a.bound});
-    }
-    case 4:
-    case 5: {
-      Real b = second();
+    default: {
       bool smaller = chance(50);
       return bounded(Real{smaller ? min(a.expr, b.expr) : max(a.expr, b.expr), std::max(a.bound, b.bound),
                           std::max(a.error, b.error)});
     }
+    }
+  }
+
+  /// `expr` is f(a) with |f'| <= slope and |f| <= bound; a function may be off by a few units itself.
+  Real applied(const Real &a, Expr expr, double bound, double slope) {
+    return bounded(Real{std::move(expr), bound, a.error * slope + a.bound * slope + 4 * bound});
+  }
+
+  Real function(uint64_t kind, const Real &a) {
+    switch (kind) {
     case 6:
       return {-a.expr, a.bound, a.error};
     case 7:
       return {abs(a.expr), a.bound, a.error};
     case 8:
-      return unary(exp(min(a.expr, 2.0f)), 7.5, 7.5);
+      return applied(a, exp(min(a.expr, 2.0f)), 7.5, 7.5);
     case 9:
-      return unary(exp2(min(a.expr, 3.0f)), 8, 5.6);
+      return applied(a, exp2(min(a.expr, 3.0f)), 8, 5.6);
     case 10:
-      return unary(log(abs(a.expr) + 1.0f), std::log(a.bound + 1), 1);
+      return applied(a, log(abs(a.expr) + 1.0f), std::log(a.bound + 1), 1);
     case 11:
-      return unary(log2(abs(a.expr) + 1.0f), std::log2(a.bound + 1), 1.5);
+      return applied(a, log2(abs(a.expr) + 1.0f), std::log2(a.bound + 1), 1.5);
     case 12:
-      return unary(tanh(a.expr), 1, 1);
+      return applied(a, tanh(a.expr), 1, 1);
     case 13:
-      return unary(sin(a.expr), 1, 1);
+      return applied(a, sin(a.expr), 1, 1);
     case 14:
-      return unary(cos(a.expr), 1, 1);
+      return applied(a, cos(a.expr), 1, 1);
     case 15: // tan stays away from its poles
-      return unary(tan(sin(a.expr)), 1.6, 3.5);
+      return applied(a, tan(sin(a.expr)), 1.6, 3.5);
     case 16:
-      return unary(sqrt(abs(a.expr) + 0.25f), std::sqrt(a.bound + 0.25), 1);
+      return applied(a, sqrt(abs(a.expr) + 0.25f), std::sqrt(a.bound + 0.25), 1);
     case 17:
-      return unary(rsqrt(abs(a.expr) + 0.5f), 1.5, 1.5);
+      return applied(a, rsqrt(abs(a.expr) + 0.5f), 1.5, 1.5);
     case 18: {
       static constexpr std::array exponents = {-1.0f, 0.5f, 2.0f, 1.5f};
       float exponent = exponents[below(exponents.size())];
       double largest = std::max(std::pow(a.bound + 0.5, double(exponent)), std::pow(0.5, double(exponent)));
       double slope = std::max({4.0, 2 * (a.bound + 0.5)});
-      return unary(pow(abs(a.expr) + 0.5f, exponent), largest, slope);
+      return applied(a, pow(abs(a.expr) + 0.5f, exponent), largest, slope);
     }
-    case 19:
-      return unary(sigmoid(a.expr), 1, 1);
-    case 20: {
-      Real b = second();
+    default:
+      return applied(a, sigmoid(a.expr), 1, 1);
+    }
+  }
+
+  Real rareFunction(const Real &a, int depth) {
+    switch (below(5)) {
+    case 0:
+      return applied(a, log1p(abs(a.expr)), std::log1p(a.bound), 1);
+    case 1:
+      return applied(a, atan(a.expr), 1.6, 1);
+    case 2:
+      return applied(a, erf(a.expr), 1, 1.2);
+    case 3: // its sign jumps where the second is 0, which is exact
+      return applied(a, copysign(a.expr, at(Coordinate::Q) - at(Coordinate::K)), a.bound, 1);
+    default: { // away from 0, 0, where the angle jumps
+      Real b = real(depth - 1);
+      return bounded(
+          Real{atan2(a.expr, abs(b.expr) + 0.5f), 1.6, 2 * (a.error + a.bound) + b.error + b.bound + 4 * 1.6});
+    }
+    }
+  }
+
+  Real selection(uint64_t kind, const Real &a, const Real &b, int depth) {
+    if (kind == 20)
       return bounded(
           Real{select(condition(depth - 1), a.expr, b.expr), std::max(a.bound, b.bound), std::max(a.error, b.error)});
-    }
-    case 21: { // float comparisons whose branches agree where they switch
-      Real b = second();
-      std::array<Expr, 4> forms = {select(a.expr < b.expr, a.expr, b.expr), select(a.expr <= b.expr, b.expr, a.expr),
-                                   select(a.expr > b.expr, a.expr - b.expr, b.expr - a.expr),
-                                   select(a.expr >= b.expr, a.expr, b.expr)};
-      return bounded(Real{forms[below(4)], a.bound + b.bound, a.error + b.error + a.bound + b.bound});
-    }
-    case 22: { // a product of distance and slope, as in ALiBi
-      Expr distance = at(Coordinate::K) - at(Coordinate::Q);
-      double longest = double(queryLength + keyLength + 100);
-      return bounded(Real{a.expr + distance * 0.0625f, a.bound + longest / 16, a.error + a.bound + longest / 16});
-    }
-    case 23:
-      switch (below(5)) {
-      case 0:
-        return unary(log1p(abs(a.expr)), std::log1p(a.bound), 1);
-      case 1:
-        return unary(atan(a.expr), 1.6, 1);
-      case 2:
-        return unary(erf(a.expr), 1, 1.2);
-      case 3: // its sign jumps where the second is 0, which is exact
-        return unary(copysign(a.expr, at(Coordinate::Q) - at(Coordinate::K)), a.bound, 1);
-      default: { // away from 0, 0, where the angle jumps
-        Real b = second();
-        return bounded(
-            Real{atan2(a.expr, abs(b.expr) + 0.5f), 1.6, 2 * (a.error + a.bound) + b.error + b.bound + 4 * 1.6});
-      }
-      }
-    default: { // small integers as floats
-      DType type = chance(70) ? i32 : i64;
-      Expr small = chance(50) ? integer(depth - 1, type) % 16 : integer(depth - 1, type) & 15;
-      return bounded(
-          Real{a.expr + (chance(50) ? small : cast(small, f32)) * 0.25f, a.bound + 4, a.error + a.bound + 4});
-    }
-    }
+    // Float comparisons whose branches agree where they switch.
+    std::array<Expr, 4> forms = {select(a.expr < b.expr, a.expr, b.expr), select(a.expr <= b.expr, b.expr, a.expr),
+                                 select(a.expr > b.expr, a.expr - b.expr, b.expr - a.expr),
+                                 select(a.expr >= b.expr, a.expr, b.expr)};
+    return bounded(Real{forms[below(4)], a.bound + b.bound, a.error + b.error + a.bound + b.bound});
   }
 
   //===--- Masks ---===//

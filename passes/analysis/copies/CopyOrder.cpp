@@ -502,21 +502,63 @@ private:
     return success();
   }
 
-  LogicalResult control(const Step &step) {
-    if (auto work = dyn_cast<sched::ForWorkOp>(step.op)) {
-      // For a persistent block two tiles of work are executed: the second starts with the state of shared memory that
-      // the first left.
-      bool several = work.getOrder() == sched::WorkOrder::Persistent;
-      for (int64_t count = 0; count < (several ? 2 : 1) && !stopped; ++count) {
-        if (int at = slot(work.getNumber()); at >= 0)
-          values[at] = launch.number;
-        if (int at = several ? slot(work.getCount()) : -1; at >= 0)
-          values[at] = count;
-        if (failed(run(step.bodies[0])) || (!stopped && failed(state.finish())))
-          return failure();
-      }
-      return success();
+  /// Runs the body for the launch's tile of work. For a persistent block two tiles of work are executed: the second
+  /// starts with the state of shared memory that the first left.
+  LogicalResult runWork(sched::ForWorkOp work, const Step &step) {
+    bool several = work.getOrder() == sched::WorkOrder::Persistent;
+    for (int64_t count = 0; count < (several ? 2 : 1) && !stopped; ++count) {
+      if (int at = slot(work.getNumber()); at >= 0)
+        values[at] = launch.number;
+      if (int at = several ? slot(work.getCount()) : -1; at >= 0)
+        values[at] = count;
+      if (failed(run(step.bodies[0])) || (!stopped && failed(state.finish())))
+        return failure();
     }
+    return success();
+  }
+
+  /// Runs one iteration of a loop, and gives the carried values their next values.
+  LogicalResult runIteration(const Step &step) {
+    if (failed(run(step.bodies[0])))
+      return failure();
+    SmallVector<int64_t> following;
+    for (auto &carried : step.carried)
+      following.push_back(values[carried[3]]);
+    for (auto [carried, value] : llvm::zip(step.carried, following))
+      values[carried[0]] = value;
+    return success();
+  }
+
+  LogicalResult runFor(const Step &step) {
+    int64_t begin = values[step.operands[0]], end = values[step.operands[1]], by = values[step.operands[2]];
+    for (int64_t i = begin, iterations = 0; i < end && !stopped && by > 0 && (step.everyIteration || iterations < 2);
+         i += by, ++iterations) {
+      if (step.counter >= 0)
+        values[step.counter] = i;
+      if (failed(runIteration(step)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult runTiles(sched::ForTilesOp tiles, const Step &step) {
+    int index = slot(tiles.getBody().getArgument(0)), bound = slot(tiles.getBound());
+    while (!stopped && values[index] < values[bound]) {
+      int64_t before = values[index];
+      if (failed(runIteration(step)))
+        return failure();
+      if (values[index] > before || values[index] >= values[bound] || stopped)
+        continue;
+      if (!guessed)
+        return tiles.emitOpError() << "goes from tile " << before << " to tile " << values[index] << " and never ends";
+      stopped = true;
+    }
+    return success();
+  }
+
+  LogicalResult control(const Step &step) {
+    if (auto work = dyn_cast<sched::ForWorkOp>(step.op))
+      return runWork(work, step);
     if (isa<scf::IfOp>(step.op)) {
       bool taken = values[step.operands[0]];
       if (failed(run(step.bodies[taken ? 0 : 1])))
@@ -527,40 +569,9 @@ private:
     }
     for (auto [inside, outside, initial, next] : step.carried)
       values[inside] = values[initial];
-    auto turn = [&]() -> LogicalResult {
-      if (failed(run(step.bodies[0])))
-        return failure();
-      SmallVector<int64_t> following;
-      for (auto &carried : step.carried)
-        following.push_back(values[carried[3]]);
-      for (auto [carried, value] : llvm::zip(step.carried, following))
-        values[carried[0]] = value;
-      return success();
-    };
-    if (auto loop = dyn_cast<scf::ForOp>(step.op)) {
-      int64_t begin = values[step.operands[0]], end = values[step.operands[1]], by = values[step.operands[2]];
-      for (int64_t i = begin, iterations = 0; i < end && !stopped && by > 0 && (step.everyIteration || iterations < 2);
-           i += by, ++iterations) {
-        if (step.counter >= 0)
-          values[step.counter] = i;
-        if (failed(turn()))
-          return failure();
-      }
-    } else {
-      auto tiles = cast<sched::ForTilesOp>(step.op);
-      int index = slot(tiles.getBody().getArgument(0)), bound = slot(tiles.getBound());
-      while (!stopped && values[index] < values[bound]) {
-        int64_t before = values[index];
-        if (failed(turn()))
-          return failure();
-        if (values[index] > before || values[index] >= values[bound] || stopped)
-          continue;
-        if (!guessed)
-          return tiles.emitOpError() << "goes from tile " << before << " to tile " << values[index]
-                                     << " and never ends";
-        stopped = true;
-      }
-    }
+    auto tiles = dyn_cast<sched::ForTilesOp>(step.op);
+    if (failed(tiles ? runTiles(tiles, step) : runFor(step)))
+      return failure();
     for (auto [inside, outside, initial, next] : step.carried)
       if (outside >= 0)
         values[outside] = values[inside];

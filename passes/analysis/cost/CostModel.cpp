@@ -414,6 +414,71 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
   return std::nullopt;
 }
 
+/// Checks the fields that a plan for the CPU does not have.
+static std::optional<Error> checkCpuFields(const PlanChoice &fixed) {
+  if (fixed.warps.value_or(1) != 1)
+    return Error{fmt::format("warps {} is not available on the cpu target; use 1", *fixed.warps)};
+  if (fixed.stages.value_or(1) != 1)
+    return Error{fmt::format("stages {} is not available on the cpu target; use 1", *fixed.stages)};
+  if (fixed.qRegisters.value_or(false))
+    return Error{"q-registers is not available on the cpu target; leave it out"};
+  if (fixed.dvWarps.value_or(1) != 1)
+    return Error{fmt::format("dv-warps {} is not available on the cpu target; use 1", *fixed.dvWarps)};
+  return std::nullopt;
+}
+
+/// Checks the fields of a plan whose products are of warpgroups.
+static std::optional<Error> checkWarpgroupFields(const PlanChoice &fixed, const ArchInfo &arch) {
+  const std::string_view warpLevel = arch.name.substr(0, arch.name.size() - 1); // "sm_90" for "sm_90a"
+  if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12 && *fixed.warps != 16)
+    return Error{fmt::format("warps {} is not supported on {}; use 4, 8, 12 or 16", *fixed.warps, arch.name)};
+  if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
+    return Error{fmt::format("stages {} is not between 2 and 8, the stages of {}; use 2, or compile for {}",
+                             *fixed.stages, arch.name, warpLevel)};
+  if (fixed.qRegisters.value_or(false))
+    return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it "
+                             "out, or compile for {}",
+                             arch.name, warpLevel)};
+  if (fixed.dvWarps.value_or(1) != 1)
+    return Error{fmt::format(
+        "dv-warps {} is not available on {}, whose warpgroups hold all columns of V; use 1, or compile for {}",
+        *fixed.dvWarps, arch.name, warpLevel)};
+  if (fixed.tileQ && *fixed.tileQ != 64 && *fixed.tileQ != 128 && *fixed.tileQ != 192 && *fixed.tileQ != 256)
+    return Error{fmt::format("tile-q {} does not give each of 1 to 4 warpgroups 64 rows; use 64, 128, 192 or 256",
+                             *fixed.tileQ)};
+  if (fixed.tileQ && fixed.warps && *fixed.tileQ != 16 * *fixed.warps)
+    return Error{fmt::format("tile-q {} does not give each of {} warps 16 rows; use {}", *fixed.tileQ, *fixed.warps,
+                             16 * *fixed.warps)};
+  if (fixed.tileK && *fixed.tileK > 256)
+    return Error{fmt::format("tile-k {} is above 256, the most columns of a warpgroup's product", *fixed.tileK)};
+  return std::nullopt;
+}
+
+/// Checks the fields of a plan whose products are of single warps.
+static std::optional<Error> checkWarpFields(const PlanRequest &request) {
+  const PlanChoice &fixed = request.fixed;
+  if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8)
+    return Error{fmt::format("warps {} is not supported; use 4 or 8", *fixed.warps)};
+  if (fixed.stages && (*fixed.stages < 1 || *fixed.stages > 8))
+    return Error{fmt::format("stages {} is not between 1 and 8", *fixed.stages)};
+  if (fixed.dvWarps && *fixed.dvWarps != 1 && *fixed.dvWarps != 2 && *fixed.dvWarps != 4)
+    return Error{fmt::format("dv-warps {} is not supported; use 1, 2 or 4", *fixed.dvWarps)};
+  if (!fixed.tileQ)
+    return std::nullopt;
+  std::set<int> valid;
+  for (int warps : warpChoices(request))
+    for (int dvWarps : dvWarpChoices(request))
+      for (int rowTiles : {1, 2})
+        valid.insert(warps / dvWarps * 16 * rowTiles);
+  if (valid.count(*fixed.tileQ))
+    return std::nullopt;
+  std::string split;
+  if (std::vector<int> dvWarps = dvWarpChoices(request); dvWarps != std::vector{1})
+    split = fmt::format(", {} of which split dv,", orList(dvWarps));
+  return Error{fmt::format("tile-q {} does not give each of {} warps{} 16 or 32 rows; use {}", *fixed.tileQ,
+                           orList(warpChoices(request)), split, orList(valid))};
+}
+
 static std::optional<Error> checkRequest(const PlanRequest &request, const ArchInfo &arch) {
   if (auto error = checkHeadDim("head_dim", request.headDim, arch))
     return error;
@@ -436,63 +501,9 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
     return error;
   if (std::optional<Error> error = checkForms(request, arch))
     return error;
-  if (arch.isCpu()) {
-    if (fixed.warps.value_or(1) != 1)
-      return Error{fmt::format("warps {} is not available on the cpu target; use 1", *fixed.warps)};
-    if (fixed.stages.value_or(1) != 1)
-      return Error{fmt::format("stages {} is not available on the cpu target; use 1", *fixed.stages)};
-    if (fixed.qRegisters.value_or(false))
-      return Error{"q-registers is not available on the cpu target; leave it out"};
-    if (fixed.dvWarps.value_or(1) != 1)
-      return Error{fmt::format("dv-warps {} is not available on the cpu target; use 1", *fixed.dvWarps)};
-    return std::nullopt;
-  }
-  if (usesWarpgroups(request, arch)) {
-    const std::string_view warpLevel = arch.name.substr(0, arch.name.size() - 1); // "sm_90" for "sm_90a"
-    if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12 && *fixed.warps != 16)
-      return Error{fmt::format("warps {} is not supported on {}; use 4, 8, 12 or 16", *fixed.warps, arch.name)};
-    if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
-      return Error{fmt::format("stages {} is not between 2 and 8, the stages of {}; use 2, or compile for {}",
-                               *fixed.stages, arch.name, warpLevel)};
-    if (fixed.qRegisters.value_or(false))
-      return Error{fmt::format("q-registers is not available on {}, whose products read Q from shared memory; leave it "
-                               "out, or compile for {}",
-                               arch.name, warpLevel)};
-    if (fixed.dvWarps.value_or(1) != 1)
-      return Error{fmt::format(
-          "dv-warps {} is not available on {}, whose warpgroups hold all columns of V; use 1, or compile for {}",
-          *fixed.dvWarps, arch.name, warpLevel)};
-    if (fixed.tileQ && *fixed.tileQ != 64 && *fixed.tileQ != 128 && *fixed.tileQ != 192 && *fixed.tileQ != 256)
-      return Error{fmt::format("tile-q {} does not give each of 1 to 4 warpgroups 64 rows; use 64, 128, 192 or 256",
-                               *fixed.tileQ)};
-    if (fixed.tileQ && fixed.warps && *fixed.tileQ != 16 * *fixed.warps)
-      return Error{fmt::format("tile-q {} does not give each of {} warps 16 rows; use {}", *fixed.tileQ, *fixed.warps,
-                               16 * *fixed.warps)};
-    if (fixed.tileK && *fixed.tileK > 256)
-      return Error{fmt::format("tile-k {} is above 256, the most columns of a warpgroup's product", *fixed.tileK)};
-    return std::nullopt;
-  }
-  if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8)
-    return Error{fmt::format("warps {} is not supported; use 4 or 8", *fixed.warps)};
-  if (fixed.stages && (*fixed.stages < 1 || *fixed.stages > 8))
-    return Error{fmt::format("stages {} is not between 1 and 8", *fixed.stages)};
-  if (fixed.dvWarps && *fixed.dvWarps != 1 && *fixed.dvWarps != 2 && *fixed.dvWarps != 4)
-    return Error{fmt::format("dv-warps {} is not supported; use 1, 2 or 4", *fixed.dvWarps)};
-  if (fixed.tileQ) {
-    std::set<int> valid;
-    for (int warps : warpChoices(request))
-      for (int dvWarps : dvWarpChoices(request))
-        for (int rowTiles : {1, 2})
-          valid.insert(warps / dvWarps * 16 * rowTiles);
-    if (!valid.count(*fixed.tileQ)) {
-      std::string split;
-      if (std::vector<int> dvWarps = dvWarpChoices(request); dvWarps != std::vector{1})
-        split = fmt::format(", {} of which split dv,", orList(dvWarps));
-      return Error{fmt::format("tile-q {} does not give each of {} warps{} 16 or 32 rows; use {}", *fixed.tileQ,
-                               orList(warpChoices(request)), split, orList(valid))};
-    }
-  }
-  return std::nullopt;
+  if (arch.isCpu())
+    return checkCpuFields(fixed);
+  return usesWarpgroups(request, arch) ? checkWarpgroupFields(fixed, arch) : checkWarpFields(request);
 }
 
 /// The number of axes along which the tile does not divide the block pattern's blocks. A tile that divides a block
@@ -641,38 +652,59 @@ static PlanRequest withStagedBiases(PlanRequest request) {
   return request;
 }
 
-/// Completes the plan (overlap, persistent blocks, blocksPerSm) and computes its cost, or the reason for its rejection.
-static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &arch, int64_t budget) {
-  const PlanRequest request = plan.stageBiases ? withStagedBiases(asked) : asked;
-  RankedPlan ranked;
-  PlanCost &cost = ranked.cost;
-  cost.sramBudget = budget;
-  auto count = [&] {
+namespace {
+/// Completes one candidate (overlap, persistent blocks, blocksPerSm) and computes its cost, or the reason for its
+/// rejection.
+class PlanEvaluation {
+public:
+  PlanEvaluation(const PlanRequest &asked, const Plan &plan, const ArchInfo &arch, int64_t budget)
+      : request(plan.stageBiases ? withStagedBiases(asked) : asked), plan(plan), arch(arch), budget(budget) {
+    cost.sramBudget = budget;
+  }
+
+  RankedPlan run() {
+    chooseOverlap(request, plan, arch);
+    plan.pingPong = fixed.pingPong.value_or(plan.pingPong);
+    plan.overlap = fixed.overlap.value_or(plan.overlap);
+    choosePersistent();
+    if (cost.sharedBytes > budget)
+      ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
+    if (!arch.isCpu())
+      countRegisters();
+    if (ranked.accepted())
+      chooseBlocksPerSm();
+    cost.blocksPerSm = plan.blocksPerSm;
+    ranked.plan = plan;
+    if (ranked.accepted())
+      computeCost();
+    return ranked;
+  }
+
+private:
+  /// Lists the buffers in shared memory (on a CPU, in its cache), and sums their bytes.
+  void countSharedBytes() {
     cost.shared = arch.isCpu() ? cpuBuffers(request, plan) : sharedBuffers(request, plan);
     cost.sharedBytes = 0;
     for (const SharedBuffer &buffer : cost.shared)
       cost.sharedBytes += buffer.bytes;
-  };
-  const PlanChoice &fixed = request.fixed;
-  chooseOverlap(request, plan, arch);
-  plan.pingPong = fixed.pingPong.value_or(plan.pingPong);
-  plan.overlap = fixed.overlap.value_or(plan.overlap);
-  // Blocks are persistent if shared memory has room for both O and Q; Q has two stages if there is room for both.
-  const bool splits = plan.packGqa || plan.splitKeys;
-  plan.persistent = plan.producerWarps && !splits && fixed.persistent.value_or(true);
-  plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;
-  count();
-  if (plan.persistent && !fixed.queryStages && cost.sharedBytes > budget) {
-    plan.queryStages = 1;
-    count();
   }
-  if (plan.persistent && !fixed.persistent && plan.queryStages == 1 && cost.sharedBytes > budget) {
-    plan.persistent = false;
-    count();
+
+  /// Blocks are persistent if shared memory has room for both O and Q; Q has two stages if there is room for both.
+  void choosePersistent() {
+    plan.persistent = plan.producerWarps && !splits && fixed.persistent.value_or(true);
+    plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;
+    countSharedBytes();
+    if (plan.persistent && !fixed.queryStages && cost.sharedBytes > budget) {
+      plan.queryStages = 1;
+      countSharedBytes();
+    }
+    if (plan.persistent && !fixed.persistent && plan.queryStages == 1 && cost.sharedBytes > budget) {
+      plan.persistent = false;
+      countSharedBytes();
+    }
   }
-  if (cost.sharedBytes > budget)
-    ranked.rejected = fmt::format("{} bytes of shared memory, above the budget of {}", cost.sharedBytes, budget);
-  if (!arch.isCpu()) {
+
+  void countRegisters() {
     const int limit = plan.producerWarps ? consumerRegisters(request, plan) : arch.maxRegistersPerThread;
     const int least = leastRegisters(request, plan), needed = registersNeeded(request, plan, arch);
     if (ranked.accepted() && least > limit)
@@ -680,13 +712,19 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
     cost.spills = needed > limit;
     cost.registers = cost.spills ? limit : needed;
   }
-  if (ranked.accepted()) {
-    // With producer warps the plan fixes the number of blocks per multiprocessor, because setmaxnreg divides the
-    // registers accordingly.
-    const int most = arch.isCpu() || (plan.producerWarps && !splits) ? 1
-                     : plan.producerWarps
-                         ? std::min(plan.blocksPerSm, arch.blocksPerSM(plan.threads(), 1, size_t(cost.sharedBytes)))
-                         : arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
+
+  /// The number of blocks that fit a multiprocessor. With producer warps the plan fixes the number, because setmaxnreg
+  /// divides the registers accordingly.
+  int mostBlocksPerSm() const {
+    if (arch.isCpu() || (plan.producerWarps && !splits))
+      return 1;
+    if (plan.producerWarps)
+      return std::min(plan.blocksPerSm, arch.blocksPerSM(plan.threads(), 1, size_t(cost.sharedBytes)));
+    return arch.blocksPerSM(plan.threads(), cost.registers, size_t(cost.sharedBytes));
+  }
+
+  void chooseBlocksPerSm() {
+    const int most = mostBlocksPerSm();
     // A warpgroup's accumulator O is an operand of one instruction. O and the other live values must fit in the
     // registers per thread that a thread block has at its launch, before setmaxnreg.
     const int64_t ofProduct = roundUp(request.headDimV, 16) / 2 + leastWarpgroupRegisters;
@@ -704,29 +742,37 @@ static RankedPlan evaluate(const PlanRequest &asked, Plan plan, const ArchInfo &
                                     most == 1 ? "" : "s", most == 1 ? "s" : "", *fixed.blocksPerSm);
     plan.blocksPerSm = std::min(fixed.blocksPerSm.value_or(most), most);
   }
-  cost.blocksPerSm = plan.blocksPerSm;
-  ranked.plan = plan;
-  if (!ranked.accepted())
-    return ranked;
-  if (plan.producerWarps)
-    cost.registerLimit = consumerRegisters(request, plan);
-  else if (!arch.isCpu())
-    cost.registerLimit =
-        std::min(arch.maxRegistersPerThread, arch.registersPerSM / (plan.blocksPerSm * plan.threads()) / 8 * 8);
-  TileCount tiles = countTiles(request, int(request.tileQueries(plan)), plan.tileK);
-  const double heads = double(request.batch * request.rowHeads(plan));
-  cost.visitedTiles = heads * tiles.visited;
-  cost.keySplits = splitsOf(request, plan, arch);
-  cost.partialTiles = heads * tiles.partial;
-  cost.allTiles =
-      heads * double(ceilDiv(request.queries, request.tileQueries(plan)) * ceilDiv(request.keys, plan.tileK));
-  setBytes(cost, request, plan, tiles, arch);
-  PlanRequest these = request;
-  these.theseSizes = true;
-  setSeconds(cost, these, plan, tiles, arch);
-  cost.mixSeconds = plan.producerWarps && !request.theseSizes ? mixSeconds(request, plan, arch) : cost.totalSeconds;
-  return ranked;
-}
+
+  void computeCost() {
+    if (plan.producerWarps)
+      cost.registerLimit = consumerRegisters(request, plan);
+    else if (!arch.isCpu())
+      cost.registerLimit =
+          std::min(arch.maxRegistersPerThread, arch.registersPerSM / (plan.blocksPerSm * plan.threads()) / 8 * 8);
+    TileCount tiles = countTiles(request, int(request.tileQueries(plan)), plan.tileK);
+    const double heads = double(request.batch * request.rowHeads(plan));
+    cost.visitedTiles = heads * tiles.visited;
+    cost.keySplits = splitsOf(request, plan, arch);
+    cost.partialTiles = heads * tiles.partial;
+    cost.allTiles =
+        heads * double(ceilDiv(request.queries, request.tileQueries(plan)) * ceilDiv(request.keys, plan.tileK));
+    setBytes(cost, request, plan, tiles, arch);
+    PlanRequest these = request;
+    these.theseSizes = true;
+    setSeconds(cost, these, plan, tiles, arch);
+    cost.mixSeconds = plan.producerWarps && !request.theseSizes ? mixSeconds(request, plan, arch) : cost.totalSeconds;
+  }
+
+  const PlanRequest request;
+  Plan plan;
+  const ArchInfo &arch;
+  const int64_t budget;
+  const PlanChoice &fixed = request.fixed;
+  const bool splits = plan.packGqa || plan.splitKeys;
+  RankedPlan ranked;
+  PlanCost &cost = ranked.cost;
+};
+} // namespace
 
 /// The error if no candidate fits. The text describes the candidate with the least shared memory, or with the least
 /// registers.
@@ -801,7 +847,7 @@ Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) 
     for (Plan plan : candidates(request, arch, sharing)) {
       plan.packGqa = sharing.packGqa;
       plan.splitKeys = sharing.splitKeys;
-      plans.push_back(evaluate(request, plan, arch, budget));
+      plans.push_back(PlanEvaluation(request, plan, arch, budget).run());
     }
   if (plans.empty())
     return Error{"no plan has all the fields that are fixed; leave out some of them"};

@@ -2,6 +2,7 @@
 
 #include "passes/analysis/dataflow/IntegerRanges.h"
 
+#include "ir/tile/Search.h"
 #include "ir/tile/Signature.h"
 #include "passes/analysis/dataflow/CarriedValues.h"
 
@@ -93,8 +94,9 @@ void IntegerRanges::visit(Operation *op) {
   if (llvm::all_of(op->getOperands(), [&](Value operand) { return !isI32(operand) || isKnown(operand); }))
     for (Value result : op->getResults())
       if (isI32(result)) {
-        const IntegerRange range = compute(op);
-        join(result, range.within(int32Range) ? range : int32Range);
+        const std::optional<IntegerRange> range = compute(op);
+        if (range)
+          join(result, range->within(int32Range) ? *range : int32Range);
       }
 }
 
@@ -161,8 +163,8 @@ void IntegerRanges::join(Value value, IntegerRange range) {
     known.range.hi = *llvm::lower_bound(thresholds, range.hi);
 }
 
-IntegerRange IntegerRanges::compute(Operation *op) const {
-  return llvm::TypeSwitch<Operation *, IntegerRange>(op)
+std::optional<IntegerRange> IntegerRanges::compute(Operation *op) const {
+  return llvm::TypeSwitch<Operation *, std::optional<IntegerRange>>(op)
       .Case([&](arith::ConstantOp constant) {
         const int64_t number = cast<IntegerAttr>(constant.getValue()).getInt();
         return IntegerRange{number, number};
@@ -200,6 +202,8 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
         return IntegerRange{std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
       })
       .Case([&](arith::SelectOp op) { return selected(op); })
+      .Case([&](arith::FPToSIOp op) { return truncated(op); })
+      .Case([&](tile::SearchOp) { return IntegerRange{0, int32Range.hi}; })
       .Default([](Operation *) { return int32Range; });
 }
 
@@ -210,8 +214,29 @@ IntegerRange IntegerRanges::quotient(Operation *op) const {
   return {a.lo < 0 ? a.lo : a.lo / b.hi, a.hi < 0 ? 0 : a.hi / b.lo};
 }
 
+/// The ranges of floats by the ranges of integers that are known now. `missing` is set where one is not.
+FloatRanges IntegerRanges::floats(bool &missing) const {
+  return FloatRanges([this, &missing](Value integer) {
+    missing |= isI32(integer) && !isKnown(integer);
+    const IntegerRange range = isI32(integer) ? of(integer) : mask::int64Range;
+    return dsl::Range{range.lo, range.hi};
+  });
+}
+
+std::optional<IntegerRange> IntegerRanges::truncated(arith::FPToSIOp op) const {
+  bool missing = false;
+  const dsl::Range range = floats(missing).ofTruncated(op);
+  return missing ? std::nullopt : std::optional(IntegerRange{range.low, range.high});
+}
+
 /// `select(x == n, y, x)` does not give n from x, so that a range of x that ends in n ends in n - 1.
-IntegerRange IntegerRanges::selected(arith::SelectOp op) const {
+std::optional<IntegerRange> IntegerRanges::selected(arith::SelectOp op) const {
+  bool missing = false;
+  const std::optional<bool> decided = floats(missing).holds(op.getCondition());
+  if (missing)
+    return std::nullopt;
+  if (decided)
+    return of(*decided ? op.getTrueValue() : op.getFalseValue());
   IntegerRange a = of(op.getTrueValue()), b = of(op.getFalseValue());
   auto compare = op.getCondition().getDefiningOp<arith::CmpIOp>();
   std::optional<int64_t> number = compare ? constantOf(compare.getRhs()) : std::nullopt;
@@ -221,7 +246,7 @@ IntegerRange IntegerRanges::selected(arith::SelectOp op) const {
     b.hi -= b.hi == *number;
     b.lo += b.lo == *number;
   }
-  return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
+  return IntegerRange{std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
 }
 
 } // namespace attune

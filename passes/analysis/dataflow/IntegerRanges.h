@@ -10,6 +10,7 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
+#include "passes/analysis/dataflow/FloatRanges.h"
 #include "passes/analysis/mask/BlockIntegers.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -36,10 +37,14 @@ private:
   void join(mlir::Value value, mlir::Value from);
   void join(mlir::Value value, mask::Range range);
   bool isKnown(mlir::Value value) const { return ranges.contains(value); }
-  /// The range of the result of `op`, whose i32 operands have ranges.
-  mask::Range compute(mlir::Operation *op) const;
+  /// The range of the result of `op`, whose i32 operands have ranges; none while a float that decides the result depends
+  /// on an integer without a range.
+  std::optional<mask::Range> compute(mlir::Operation *op) const;
+  std::optional<mask::Range> truncated(mlir::arith::FPToSIOp op) const;
   mask::Range quotient(mlir::Operation *op) const;
-  mask::Range selected(mlir::arith::SelectOp op) const;
+  std::optional<mask::Range> selected(mlir::arith::SelectOp op) const;
+
+  FloatRanges floats(bool &missing) const;
 
   struct Known {
     mask::Range range;

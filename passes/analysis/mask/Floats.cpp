@@ -6,7 +6,8 @@
 //     float(q - k) < w        is        q - k <= the last integer whose float is below w
 //
 // Beyond 2^24 floats are further apart than integers. The last integer is then found from the midpoint between w and
-// the float before w. Any other float that depends on one axis is bounded by a per-tile table.
+// the float before w. Any other float that depends on one axis is bounded by a per-tile table. A comparison that the
+// bounds of functions decide (FloatRanges.h) needs none: tanh(x) < 2.
 //
 //===----------------------------------------------------------------------===//
 
@@ -107,7 +108,7 @@ static Value integerOf(Value value) {
 }
 
 bool Visibility::comparesByTable(arith::CmpFOp compare) {
-  if (!dependsOnOneAxis(compare))
+  if (floats.holds(compare) || !dependsOnOneAxis(compare))
     return false;
   Value x = compare.getLhs(), y = compare.getRhs();
   return !(integerOf(x) && isUniform(y)) && !(integerOf(y) && isUniform(x));
@@ -162,6 +163,8 @@ template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, 
 
 template <typename Set> Set Visibility::compareFloats(arith::CmpFOp compare, bool negate) {
   using Predicate = arith::CmpFPredicate;
+  if (std::optional<bool> known = floats.holds(compare))
+    return where<Set>({*known != negate, {}});
   Value x = compare.getLhs(), y = compare.getRhs();
   auto both = [&](bool strictly, bool all, bool negate) {
     Set first = isLess<Set>(x, y, strictly, negate), second = isLess<Set>(y, x, strictly, negate);

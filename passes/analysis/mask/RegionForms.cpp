@@ -2,6 +2,9 @@
 
 #include "passes/analysis/mask/RegionForms.h"
 
+#include "ir/attn/Search.h"
+#include "ir/tile/Search.h"
+
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 
@@ -75,6 +78,10 @@ Value RegionForms::atBlock(Value value) {
     result = tile::ElementOp::create(*builder, load.getLoc(), load.getType(), tensorView(tensor), operands,
                                      SmallVector<bool>(operands.size(), false));
     tile::named(result, load.getName());
+  } else if (auto search = dyn_cast<attn::SearchOp>(definition)) {
+    result = tile::SearchOp::create(*builder, search.getLoc(), search.getType(),
+                                    tensorView(op.findTensor(search.getName())), operands.front(), search.getRight());
+    tile::named(result, attn::nameOfSearch(search.getName()));
   } else if (auto scalar = dyn_cast<attn::ScalarOp>(definition)) {
     result = scalarValue(scalar.getName(), scalar.getType());
   } else if (auto extent = dyn_cast<attn::ExtentOp>(definition)) {
@@ -288,6 +295,12 @@ Form RegionForms::computeForm(Value value) {
   }
   if (isa<arith::ExtUIOp>(definition))
     return opaque(value, {0, 1});
+  if (auto truncation = dyn_cast<arith::FPToSIOp>(definition)) {
+    const dsl::Range range = floats.ofTruncated(truncation);
+    return opaque(value, {range.low, range.high});
+  }
+  if (isa<attn::SearchOp>(definition))
+    return opaque(value, {0, int32Range.hi});
   // The remaining operations are not linear. A uniform result is computed as written, any other result gets bounds.
   if (isa<arith::DivSIOp, arith::ShRSIOp>(definition))
     return quotientForm(definition);
@@ -453,6 +466,8 @@ Form RegionForms::extremeForm(Operation *definition) {
 
 Form RegionForms::choiceForm(Operation *select) {
   Value value = select->getResult(0);
+  if (std::optional<bool> known = floats.holds(select->getOperand(0)))
+    return form(select->getOperand(*known ? 1 : 2));
   const Form x = form(select->getOperand(1)), y = form(select->getOperand(2));
   Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
   // A select that reads tables is tabulated as a whole, which takes one table instead of one for each operand. (A

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "passes/analysis/dataflow/FloatRanges.h"
 #include "passes/analysis/mask/BlockIntegers.h"
 #include "passes/analysis/mask/MaskAnalysis.h"
 
@@ -88,6 +89,13 @@ protected:
   virtual Choice choiceOf(Value condition) = 0;
 
   Form form(Value value);
+  /// The ranges of the region's floats in every launch. A comparison that they decide needs no table.
+  FloatRanges floats{[this](Value integer) {
+    // The forms of other integers may add tables, which a comparison of floats may need none of.
+    auto argument = mlir::dyn_cast<mlir::BlockArgument>(integer);
+    const Range values = argument ? argumentForm(argument).values : rangeOf(integer.getType());
+    return dsl::Range{values.lo, values.hi};
+  }};
   static Form exactly(const Linear &value, Range range);
   static Form anything(Range range);
   Form sum(Form x, Form y, Range range);

@@ -2,6 +2,8 @@
 
 #include "passes/analysis/mask/RegionForms.h"
 
+#include "ir/attn/Search.h"
+
 #include "mlir/IR/OperationSupport.h"
 
 using namespace mlir;
@@ -11,8 +13,10 @@ using namespace attune::mask;
 void RegionForms::findCanonical() {
   auto stem = [](Operation &op) {
     if (auto load = dyn_cast<attn::LoadOp>(op))
-      return load.getName();
-    return op.getName().stripDialect();
+      return load.getName().str();
+    if (auto search = dyn_cast<attn::SearchOp>(op))
+      return attn::nameOfSearch(search.getName());
+    return op.getName().stripDialect().str();
   };
   constexpr auto flags = OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs;
   auto firstOf = [&](Value value) {
@@ -21,7 +25,7 @@ void RegionForms::findCanonical() {
   };
   // The first op of each expression, by the hash of the expression.
   std::map<size_t, SmallVector<Operation *, 1>> firsts;
-  std::map<std::pair<StringRef, unsigned>, unsigned> count; // number of tables, by name and by dependence on q and k
+  std::map<std::pair<std::string, unsigned>, unsigned> count; // number of tables, by name and by dependence on q and k
   for (Operation &each : op.getMask().front()) {
     if (each.getNumResults() != 1)
       continue;
@@ -40,9 +44,9 @@ void RegionForms::findCanonical() {
       continue;
     }
     alike.push_back(&each);
-    const StringRef name = stem(each);
+    const std::string name = stem(each);
     const unsigned number = ++count[{name, argumentsOf(value) >> 2}];
-    canonicals[value] = {value, name.str() + (number == 1 ? "" : std::to_string(number))};
+    canonicals[value] = {value, name + (number == 1 ? "" : std::to_string(number))};
   }
 }
 

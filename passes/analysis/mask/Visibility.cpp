@@ -154,28 +154,12 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   if (dependsOnIteration && !isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp>(definition))
     return unknown<Set>();
   bool uniform = isUniform(value) && !dependsOnIteration;
-  if (builder && uniform) {
-    Condition condition{{}, atBlock(value)};
-    if constexpr (std::is_same_v<Set, Verdict>)
-      return where<Set>(negate ? opposite(condition) : condition);
-    else {
-      Interval interval = {std::nullopt,
-                           negate ? select(condition, constantOf(0), loopedAxis.count)
-                                  : select(condition, loopedAxis.count, constantOf(0)),
-                           /*isAllOrNothing=*/true};
-      return {{interval}, {interval}};
-    }
-  }
+  if (builder && uniform)
+    return setOfUniform<Set>(value, negate);
   auto operand = [&](unsigned i) { return definition->getOperand(i); };
-  auto byEnds = [&](std::optional<std::pair<Value, Value>> ends) -> std::optional<Set> {
-    if (!ends)
-      return std::nullopt;
-    Condition all{{}, ends->first}, any{{}, ends->second};
-    return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);
-  };
   if (llvm::is_contained(byCount, value))
-    if (std::optional<Set> known = byEnds(tabledEnds(value)))
-      return *known;
+    if (auto ends = tabledEnds(value))
+      return setOfEnds<Set>(*ends, negate);
   if (isa<arith::AndIOp, arith::OrIOp>(definition)) {
     Set x = visit<Set>(operand(0), negate), y = visit<Set>(operand(1), negate);
     return isa<arith::AndIOp>(definition) != negate ? conjunction(x, y) : disjunction(x, y);
@@ -186,39 +170,66 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
     return disjunction(conjunction(visit<Set>(operand(0), false), visit<Set>(operand(1), negate)),
                        conjunction(visit<Set>(operand(0), true), visit<Set>(operand(2), negate)));
   if (auto compare = dyn_cast<arith::CmpIOp>(definition)) {
-    using Predicate = arith::CmpIPredicate;
-    Predicate predicate = negate ? arith::invertPredicate(compare.getPredicate()) : compare.getPredicate();
-    Value x = compare.getLhs(), y = compare.getRhs();
-    if (x.getType().isInteger(1)) {
-      if (predicate == Predicate::eq || predicate == Predicate::ne)
-        return different<Set>(x, y, predicate == Predicate::eq);
-      return uniform ? everything<Set>() : unknown<Set>();
-    }
-    switch (predicate) {
-    case Predicate::sle:
-      return atMost<Set>({x}, {y}, 0);
-    case Predicate::slt:
-      return atMost<Set>({x}, {y}, 1);
-    case Predicate::sge:
-      return atMost<Set>({y}, {x}, 0);
-    case Predicate::sgt:
-      return atMost<Set>({y}, {x}, 1);
-    case Predicate::eq:
-      return conjunction(atMost<Set>({x}, {y}, 0), atMost<Set>({y}, {x}, 0));
-    case Predicate::ne:
-      return disjunction(atMost<Set>({x}, {y}, 1), atMost<Set>({y}, {x}, 1));
-    default:
-      break;
-    }
+    if (compare.getLhs().getType().isInteger(1))
+      return compareFlags<Set>(compare, negate, uniform);
+    if (std::optional<Set> known = compareIntegers<Set>(compare, negate))
+      return *known;
   }
   if (auto compare = dyn_cast<arith::CmpFOp>(definition); compare && !comparesByTable(compare))
     return compareFloats<Set>(compare, negate);
   if (!uniform)
-    if (std::optional<Set> known = byEnds(endsInMemory(value)))
-      return *known;
+    if (auto ends = endsInMemory(value))
+      return setOfEnds<Set>(*ends, negate);
   // Only numeric evaluation reaches this line with a uniform value: a condition whose value is not known, which counts
   // as true.
   return uniform ? everything<Set>() : unknown<Set>();
+}
+
+template <typename Set> Set Visibility::setOfUniform(Value value, bool negate) {
+  Condition condition{{}, atBlock(value)};
+  if constexpr (std::is_same_v<Set, Verdict>) {
+    return where<Set>(negate ? opposite(condition) : condition);
+  } else {
+    Interval interval = {std::nullopt,
+                         negate ? select(condition, constantOf(0), loopedAxis.count)
+                                : select(condition, loopedAxis.count, constantOf(0)),
+                         /*isAllOrNothing=*/true};
+    return {{interval}, {interval}};
+  }
+}
+
+template <typename Set> Set Visibility::setOfEnds(const std::pair<Value, Value> &ends, bool negate) {
+  Condition all{{}, ends.first}, any{{}, ends.second};
+  return negate ? where<Set>(opposite(all), opposite(any)) : where<Set>(any, all);
+}
+
+template <typename Set> Set Visibility::compareFlags(arith::CmpIOp compare, bool negate, bool uniform) {
+  using Predicate = arith::CmpIPredicate;
+  const Predicate predicate = negate ? arith::invertPredicate(compare.getPredicate()) : compare.getPredicate();
+  if (predicate == Predicate::eq || predicate == Predicate::ne)
+    return different<Set>(compare.getLhs(), compare.getRhs(), predicate == Predicate::eq);
+  return uniform ? everything<Set>() : unknown<Set>();
+}
+
+template <typename Set> std::optional<Set> Visibility::compareIntegers(arith::CmpIOp compare, bool negate) {
+  using Predicate = arith::CmpIPredicate;
+  Value x = compare.getLhs(), y = compare.getRhs();
+  switch (negate ? arith::invertPredicate(compare.getPredicate()) : compare.getPredicate()) {
+  case Predicate::sle:
+    return atMost<Set>({x}, {y}, 0);
+  case Predicate::slt:
+    return atMost<Set>({x}, {y}, 1);
+  case Predicate::sge:
+    return atMost<Set>({y}, {x}, 0);
+  case Predicate::sgt:
+    return atMost<Set>({y}, {x}, 1);
+  case Predicate::eq:
+    return conjunction(atMost<Set>({x}, {y}, 0), atMost<Set>({y}, {x}, 0));
+  case Predicate::ne:
+    return disjunction(atMost<Set>({x}, {y}, 1), atMost<Set>({y}, {x}, 1));
+  default:
+    return std::nullopt;
+  }
 }
 
 template <typename Set> Set Visibility::different(Value x, Value y, bool negate) {

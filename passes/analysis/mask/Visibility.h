@@ -162,6 +162,15 @@ private:
   /// The set (Bounds or Verdict) of the elements for which the i1 `value`, negated if `negate`, is true.
   template <typename Set> Set visit(Value value, bool negate);
   template <typename Set> Set computeSet(Value value, bool negate);
+  /// The set for a run-time condition with one value for all elements of the tile.
+  template <typename Set> Set setOfUniform(Value value, bool negate);
+  /// The set for a condition of which run-time values say whether it holds for all elements of the tile (the first of
+  /// `ends`), and whether for any (the second).
+  template <typename Set> Set setOfEnds(const std::pair<Value, Value> &ends, bool negate);
+  /// The set for a comparison of two i1 values; `uniform`: the comparison has one value for all elements of the tile.
+  template <typename Set> Set compareFlags(mlir::arith::CmpIOp compare, bool negate, bool uniform);
+  /// The set for a comparison of integers; nullopt if the comparison is unsigned.
+  template <typename Set> std::optional<Set> compareIntegers(mlir::arith::CmpIOp compare, bool negate);
   /// The set for x != y of two i1 values, or for x == y if `negate`.
   template <typename Set> Set different(Value x, Value y, bool negate);
 

@@ -7,21 +7,21 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/sched/expand/Boxes.h"
 #include "passes/analysis/copies/StoredTiles.h"
 #include "passes/analysis/copies/TilesInEights.h"
-#include "passes/sched/expand/KernelExpander.h"
 
 #include <numeric>
 
 namespace attune::expansion {
 
-Value KernelExpander::tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
+Value Boxes::tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&kernelBody());
   return sched::describe(builder, loc, tile::parameterOf(view), rows, swizzle);
 }
 
-void KernelExpander::loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow) {
+void Boxes::loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow) {
   const int64_t columns = cast<sched::TensorMapType>(map.getType()).getColumns(),
                 all = cast<TileType>(to.buffer.getType()).getShape()[2];
   for (int64_t column = 0; column < all; column += columns)
@@ -29,12 +29,12 @@ void KernelExpander::loadBoxRow(Value map, const BoxPlace &from, Value column0, 
                              to.ring, column0 ? add(column0, column) : Value(), sharedRow);
 }
 
-void KernelExpander::expectTile(const BoxTarget &to) {
+void Boxes::expectTile(const BoxTarget &to) {
   auto type = cast<TileType>(to.buffer.getType());
   sched::ExpectBytesOp::create(builder, loc, type.bytes() / type.getShape()[0], to.ring, to.stage);
 }
 
-KernelExpander::BoxPlace KernelExpander::boxPlace(sched::CopyTileOp op, Value row) {
+Boxes::BoxPlace Boxes::boxPlace(sched::CopyTileOp op, Value row) {
   Value batch = mapping.lookup(op.getIndices()[0]);
   if (auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>()) {
     auto [page, slot] = pagePlace(pages, batch, row);
@@ -44,13 +44,13 @@ KernelExpander::BoxPlace KernelExpander::boxPlace(sched::CopyTileOp op, Value ro
   return {batch, mapping.lookup(op.getIndices()[1]), row};
 }
 
-Value KernelExpander::rowOutside(sched::CopyTileOp op) {
+Value Boxes::rowOutside(sched::CopyTileOp op) {
   if (auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>())
     return i32(int64_t(pages.getSize()));
   return extentOf(mapping.lookup(op.getView()), 2);
 }
 
-void KernelExpander::beforeAcquire(Value ring, Value index, function_ref<void()> body) {
+void Boxes::beforeAcquire(Value ring, Value index, function_ref<void()> body) {
   OpBuilder::InsertionGuard guard(builder);
   Block *block = builder.getInsertionBlock();
   for (Operation &op : llvm::reverse(llvm::make_range(block->begin(), builder.getInsertionPoint()))) {
@@ -64,7 +64,7 @@ void KernelExpander::beforeAcquire(Value ring, Value index, function_ref<void()>
   body();
 }
 
-LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, Value stage) {
+LogicalResult Boxes::copyByEngine(sched::CopyTileOp op, Value buffer, Value stage) {
   auto type = cast<TileType>(buffer.getType());
   auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
   const int64_t rows = type.getShape()[1];
@@ -93,7 +93,7 @@ LogicalResult KernelExpander::copyByEngine(sched::CopyTileOp op, Value buffer, V
   return success();
 }
 
-void KernelExpander::forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body) {
+void Boxes::forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body) {
   if (end == size)
     return body(i32(0));
   auto loop = scf::ForOp::create(builder, loc, i32(0), i32(end), i32(size));
@@ -103,8 +103,7 @@ void KernelExpander::forSteps(int64_t end, int64_t size, StringRef name, functio
   body(loop.getInductionVar());
 }
 
-void KernelExpander::copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0,
-                                  Value limit) {
+void Boxes::copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit) {
   auto type = cast<TileType>(to.buffer.getType());
   LastTile tile{op, to, {together}, {}, rowOutside(op), limit};
   const std::vector<int64_t> finer =
@@ -120,7 +119,7 @@ void KernelExpander::copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int
   });
 }
 
-void KernelExpander::copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row) {
+void Boxes::copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row) {
   const int64_t size = tile.sizes[level];
   Value inside = below(row, tile.limit);
   auto whole = [&] {
@@ -138,14 +137,14 @@ void KernelExpander::copyBoxes(LastTile &tile, size_t level, const BoxPlace &at,
   either(crossed, byWorkItems, whole);
 }
 
-bool KernelExpander::isTakenByEngine(sched::ExchangeOp exchange) {
+bool Boxes::isTakenByEngine(sched::ExchangeOp exchange) {
   return llvm::any_of(exchange.getResult().getUsers(), [&](Operation *user) {
     auto scatter = dyn_cast<tile::ScatterOp>(user);
     return scatter && isInBoxes(scatter, exchange);
   });
 }
 
-void KernelExpander::scatterBoxes(tile::ScatterOp op) {
+void Boxes::scatterBoxes(tile::ScatterOp op) {
   auto [ring, stage] = slotOf(op.getTile());
   const ArrayRef<int64_t> shape = op.getTile().getType().getShape();
   auto swizzle = cast<sched::SwizzleAttr>(op.getTile().getType().getLayout());
@@ -161,6 +160,98 @@ void KernelExpander::scatterBoxes(tile::ScatterOp op) {
                               add(at[3], column), /*adds=*/false);
   sched::CommitBoxesOp::create(builder, loc);
   storesBoxes = true;
+}
+
+void Boxes::waitForBoxes(Value threadId) {
+  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(threadId, 128), i32(0));
+  onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
+}
+
+bool Boxes::isRepeated() {
+  return kernel->hasAttr(sched::persistentAttr) || isa<sched::ForTilesOp>(builder.getInsertionBlock()->getParentOp());
+}
+
+Value Boxes::takeFreeBuffer(TileType output) {
+  if (isRepeated())
+    return {};
+  auto isFree = [&](Value buffer) {
+    if (!buffer || buffer.getParentBlock() != &kernelBody() || rightBuffers.contains(buffer))
+      return false;
+    auto type = cast<TileType>(buffer.getType());
+    return output.getShape()[1] == type.getShape()[1] && output.bytes() <= type.bytes() &&
+           output.getLayout() == type.getLayout();
+  };
+  if (isFree(leftBuffer))
+    return std::exchange(leftBuffer, {});
+  for (Value &buffer : storedBuffers)
+    if (isFree(buffer))
+      return std::exchange(buffer, {});
+  return {};
+}
+
+LogicalResult Boxes::storeByEngine(tile::StoreOp op) {
+  Value buffer = buffers.lookup(op.getTile());
+  auto type = cast<TileType>(op.getTile().getType());
+  Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
+  TileType sharedType = stagedType(stacked(type), element);
+  Value near = leftBuffer, over = takeFreeBuffer(sharedType), shared;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    if (over)
+      near = over;
+    if (near && near.getParentBlock() == &kernelBody())
+      builder.setInsertionPointAfterValue(near);
+    else
+      builder.setInsertionPointToStart(&kernelBody());
+    shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
+  }
+  writeBoxes(buffer, shared, op.getView(), op.getIndices());
+  return success();
+}
+
+void Boxes::writeStage(Value buffer, Value shared, Value stage) {
+  TileType held = stacked(cast<TileType>(buffer.getType()));
+  cast<TileType>(shared.getType()).getElementType().isF32() ? writeFragments(buffer, shared, stage, held)
+                                                            : writeMatrices(buffer, shared, stage, held);
+  sched::FenceAsyncOp::create(builder, loc);
+}
+
+void Boxes::storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn) {
+  const int64_t columns = ownColumn ? cast<TileType>(boxes.shared.getType()).getShape()[2] : boxes.columns;
+  const int64_t panel = cast<sched::TensorMapType>(boxes.map.getType()).getColumns();
+  for (int64_t column = 0; column < columns; column += panel)
+    sched::StoreBoxOp::create(builder, loc, boxes.shared, boxes.stage, sharedRow, boxes.map, at[0], at[1], at[2],
+                              i32(column), ownColumn ? add(ownColumn, column) : Value(), boxes.adds);
+}
+
+Boxes::StagedBoxes Boxes::stagedBoxes(Value shared, Value stage, Value view, bool adds) {
+  auto swizzle = cast<sched::SwizzleAttr>(cast<TileType>(shared.getType()).getLayout());
+  return {shared, stage, tensorMap(view, 64, swizzle), tile::operandOf(view).getColumns(), adds};
+}
+
+void Boxes::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices) {
+  Value barrier = warpgroupBarrier();
+  const bool again = isRepeated();
+  if (again) {
+    waitForBoxes(thread);
+    sched::SyncWarpsOp::create(builder, loc, barrier, 128);
+    storesBoxes = true;
+  }
+  writeStage(buffer, shared, i32(0));
+  sched::SyncWarpsOp::create(builder, loc, barrier, 128);
+  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
+  const StagedBoxes boxes = stagedBoxes(shared, i32(0), view, /*adds=*/false);
+  onlyIf(first, [&] {
+    auto held = cast<TileType>(buffer.getType());
+    Value row = warpgroupRow(), ownColumn = warpgroupColumn(held);
+    storeBoxes(
+        boxes, row,
+        {mapping.lookup(indices[0]), mapping.lookup(indices[1]), add(mapping.lookup(indices[2]), warpgroupRow(held))},
+        ownColumn);
+    sched::CommitBoxesOp::create(builder, loc);
+    if (!again)
+      sched::WaitBoxesOp::create(builder, loc, 0);
+  });
 }
 
 } // namespace attune::expansion

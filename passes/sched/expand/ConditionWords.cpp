@@ -14,7 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/sched/expand/KernelExpander.h"
+#include "passes/sched/expand/MapElements.h"
 
 namespace attune::expansion {
 
@@ -25,7 +25,7 @@ static constexpr size_t mostUnrolled = 64;
 static constexpr size_t mostWords = 4;
 static constexpr int64_t wordBits = 32;
 
-bool KernelExpander::hasRunTimePlace(tile::MapOp op, BlockArgument argument) {
+bool MapElements::hasRunTimePlace(tile::MapOp op, BlockArgument argument) {
   const unsigned index = argument.getArgNumber();
   if (index >= op.getInputs().size())
     return true;
@@ -36,7 +36,7 @@ bool KernelExpander::hasRunTimePlace(tile::MapOp op, BlockArgument argument) {
   return role == FragmentRole::Rows || role == FragmentRole::Columns;
 }
 
-Value KernelExpander::columnAt(Value input, Range pairs, Value column) {
+Value MapElements::columnAt(Value input, Range pairs, Value column) {
   Value found;
   for (int64_t n = 2 * pairs.begin; n < 2 * pairs.end; ++n) {
     Value each = element(input, {}, {}, i32(n / 2), i32(n % 2));
@@ -62,7 +62,7 @@ static llvm::DenseSet<Operation *> neededBy(Operation *op, size_t most) {
   return met;
 }
 
-SmallVector<Operation *> KernelExpander::largeConditions(tile::MapOp op) {
+SmallVector<Operation *> MapElements::largeConditions(tile::MapOp op) {
   Block &body = op.getBody().front();
   SmallVector<Operation *> large;
   if (layoutOf(op.getResult()).getRole() != FragmentRole::C || body.getOperations().size() <= mostUnrolled)
@@ -89,19 +89,19 @@ SmallVector<Operation *> KernelExpander::largeConditions(tile::MapOp op) {
   return large;
 }
 
-SmallVector<Value> KernelExpander::wordAt(Value buffer, Value i, Value r, Value j) {
+SmallVector<Value> MapElements::wordAt(Value buffer, Value i, Value r, Value j) {
   // The words of the lane's first 32 columns, one for each row, come first; then the words of the next 32 columns.
   const SmallVector<int64_t> shape = laneShape(buffer);
   Value word = shape[1] * 2 > wordBits ? mul(div(j, wordBits / 2), shape[0]) : Value();
   return {word ? add(i, word) : i, r};
 }
 
-Value KernelExpander::bitInWord(Value buffer, Value j, Value c) {
+Value MapElements::bitInWord(Value buffer, Value j, Value c) {
   const bool isOne = laneShape(buffer)[1] * 2 <= wordBits;
   return add(mul(isOne ? j : rem(j, wordBits / 2), 2), c);
 }
 
-void KernelExpander::openWords(tile::MapOp op) {
+void MapElements::openWords(tile::MapOp op) {
   const SmallVector<Operation *> large = largeConditions(op);
   if (large.empty())
     return;
@@ -158,18 +158,18 @@ void KernelExpander::openWords(tile::MapOp op) {
   markInWords(*body);
 }
 
-void KernelExpander::setBit(Value bit, Value words, Value buffer, Value i, Value r, Value j, Value c) {
+void MapElements::setBit(Value bit, Value words, Value buffer, Value i, Value r, Value j, Value c) {
   const SmallVector<Value> at = wordAt(buffer, i, r, j);
   Value shifted = arith::ShLIOp::create(builder, loc, bit, bitInWord(buffer, j, c));
   set(arith::OrIOp::create(builder, loc, get(words, at), shifted), words, at);
 }
 
-Value KernelExpander::testBit(Operation *condition, Value words, Value buffer, Value i, Value r, Value j, Value c) {
+Value MapElements::testBit(Operation *condition, Value words, Value buffer, Value i, Value r, Value j, Value c) {
   return sched::TestBitOp::create(builder, condition->getLoc(), builder.getI1Type(),
                                   get(words, wordAt(buffer, i, r, j)), bitInWord(buffer, j, c));
 }
 
-void KernelExpander::markInWords(Block &body) {
+void MapElements::markInWords(Block &body) {
   for (Operation &nested : llvm::reverse(body.without_terminator())) {
     auto isServed = [&](Operation *user) {
       Operation *own = body.findAncestorOpInBlock(*user);

@@ -161,15 +161,8 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
             tile::MmaOp, tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::LoadOp, tile::LoadBlocksOp,
             tile::StoreBlocksOp, tile::StoreOp, tile::AccumulateOp, tile::ScatterOp, sched::SlotOp, sched::ExchangeOp,
             sched::CopyTileOp, sched::StoreTileOp, sched::WriteTileOp, sched::CopyWindowOp, sched::ForTilesOp,
-            sched::RoleOp, sched::ForWorkOp, sched::MmaWaitOp, scf::IfOp>([&](auto tileOp) { return expandOp(tileOp); })
-      .Case<sched::SharedOp>([&](auto shared) {
-        Operation *buffer = builder.clone(*shared);
-        buffer->getResult(0).setType(inPairs(shared.getResult().getType()));
-        buffers.map(shared.getResult(), buffer->getResult(0));
-        if (llvm::any_of(shared->getUsers(), llvm::IsaPred<sched::WriteTileOp>))
-          storedBuffers.push_back(buffer->getResult(0));
-        return success();
-      })
+            sched::RoleOp, sched::ForWorkOp, sched::MmaWaitOp, sched::SharedOp, scf::IfOp>(
+          [&](auto tileOp) { return expandOp(tileOp); })
       .Case<sched::ThreadIdOp>([&](auto id) {
         mapping.map(id.getResult(), workBlock ? thread : sched::ThreadIdOp::create(builder, loc).getResult());
         return success();
@@ -195,6 +188,15 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         builder.clone(*other, mapping);
         return success();
       });
+}
+
+LogicalResult KernelExpander::expandOp(sched::SharedOp op) {
+  Operation *buffer = builder.clone(*op);
+  buffer->getResult(0).setType(inPairs(op.getResult().getType()));
+  buffers.map(op.getResult(), buffer->getResult(0));
+  if (llvm::any_of(op->getUsers(), llvm::IsaPred<sched::WriteTileOp>))
+    storedBuffers.push_back(buffer->getResult(0));
+  return success();
 }
 
 LogicalResult KernelExpander::expandOp(scf::IfOp op) {

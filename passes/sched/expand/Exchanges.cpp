@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/sched/expand/KernelExpander.h"
+#include "arch/ArchInfo.h"
+#include "passes/sched/expand/SharedTiles.h"
 
 namespace attune::expansion {
 
@@ -29,14 +30,14 @@ static Operation *opBefore(OpBuilder &builder) {
   return block->empty() ? nullptr : &block->back();
 }
 
-void KernelExpander::synchronizeAll() {
+void SharedTiles::synchronizeAll() {
   if (roleWarps)
     sched::SyncWarpsOp::create(builder, loc, i32(barriers::ofRole), 32 * roleWarps);
   else
     sched::BarrierOp::create(builder, loc);
 }
 
-void KernelExpander::synchronizeWarpgroup() { sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128); }
+void SharedTiles::synchronizeWarpgroup() { sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128); }
 
 /// Whether `op` is a barrier of all threads that exchange tiles.
 static bool isBarrier(Operation *op) {
@@ -45,7 +46,7 @@ static bool isBarrier(Operation *op) {
   return isa<sched::BarrierOp>(op);
 }
 
-void KernelExpander::synchronize() {
+void SharedTiles::synchronize() {
   for (Operation *before = opBefore(builder); before; before = before->getPrevNode()) {
     if (isBarrier(before))
       return;
@@ -55,7 +56,7 @@ void KernelExpander::synchronize() {
   synchronizeAll();
 }
 
-void KernelExpander::waitForReaders() {
+void SharedTiles::waitForReaders() {
   OpBuilder::InsertionGuard guard(builder);
   while (auto branch = dyn_cast<scf::IfOp>(builder.getInsertionBlock()->getParentOp()))
     builder.setInsertionPoint(branch);
@@ -77,71 +78,23 @@ void KernelExpander::waitForReaders() {
   }
 }
 
-Value KernelExpander::exchangeBuffer(TileType type, Type element, StringRef name) {
-  TileType stored = type.rank() == 2
-                        ? stagedType(type, element)
-                        : TileType::make(builder.getContext(), {{"stage", 1}, {type.axis(0), type.getShape()[0]}},
-                                         element, MemorySpace::Shared);
-  return sched::SharedOp::create(builder, loc, stored, name);
+bool SharedTiles::addsByRows(Operation *op) {
+  auto accumulate = dyn_cast<tile::AccumulateOp>(op);
+  const ArchInfo *info = findArch(arch);
+  if (!accumulate || !info || !info->addsVectors())
+    return false;
+  TileType type = accumulate.getTile().getType();
+  tile::OperandAttr operand = tile::operandOf(accumulate.getView());
+  return type.rank() == 2 && type.getSpace() == MemorySpace::Shared && !type.getLayout() && operand.isTiled() &&
+         operand.getColumns() == type.getShape()[1];
 }
 
-Value KernelExpander::keptBuffer(TileType type, Type element, StringRef name) {
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(&kernelBody());
-  return exchangeBuffer(type, element, name);
-}
-
-Value KernelExpander::isWriter(Value buffer) {
-  auto type = cast<TileType>(buffer.getType());
-  FragmentRole role = layoutOf(buffer).getRole();
-  if (role == FragmentRole::C || role == FragmentRole::Distances)
-    return isFirstHolder(type);
-  Value place = role == FragmentRole::Rows ? quad : laneRow;
-  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, place, i32(0));
-  Value writer = isFirstHolder(type);
-  return writer ? Value(arith::AndIOp::create(builder, loc, first, writer)) : first;
-}
-
-void KernelExpander::byWriters(Value buffer, function_ref<void()> body) {
-  if (Value writer = isWriter(buffer))
-    onlyIf(writer, body);
-  else
-    body();
-}
-
-void KernelExpander::writeToShared(Value buffer, Value shared, Value stage) {
-  auto type = cast<TileType>(buffer.getType());
-  byWriters(buffer, [&] {
-    const auto stored = cast<TileType>(shared.getType());
-    if (specialized && type.rank() == 2 && isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
-        stored.getElementType().getIntOrFloatBitWidth() == 16 && layoutOf(buffer).getRole() == FragmentRole::C)
-      return writeMatrices(buffer, shared, stage, type);
-    if (type.rank() == 2)
-      return writeFragments(buffer, shared, stage, type);
-    forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-      Value place = coordinateInTile(buffer, type.axis(0), i, r, j, c);
-      sched::StoreSharedOp::create(builder, loc, get(buffer, at), shared, stage, i32(0), place);
-    });
-  });
-}
-
-bool KernelExpander::isReadAsynchronously(Value tile) {
+bool SharedTiles::isReadAsynchronously(Value tile) {
   return llvm::any_of(tile.getUsers(),
                       [&](Operation *user) { return addsByRows(user) || (specialized && isa<tile::MmaOp>(user)); });
 }
 
-LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {
-  // The thread that stores boxes waits before the exchange's barrier, so that after the barrier TMA has read the stage
-  // that the next tile overwrites.
-  if (isTakenByEngine(op))
-    waitForBoxes(thread);
-  writeToShared(buffers.lookup(op.getTile()), buffers.lookup(op.getRing()), mapping.lookup(op.getStage()));
-  if (isReadAsynchronously(op.getResult()))
-    sched::FenceAsyncOp::create(builder, loc);
-  return success();
-}
-
-LogicalResult KernelExpander::exchange(tile::ConvertOp op) {
+LogicalResult SharedTiles::exchange(tile::ConvertOp op) {
   TileType from = op.getTile().getType(), to = op.getResult().getType();
   const bool fromShared = inShared(op.getTile()), toShared = inShared(op.getResult());
   if (op.getRelu())

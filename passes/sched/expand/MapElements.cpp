@@ -1,26 +1,17 @@
 //===- MapElements.cpp - Expand the region of a map for each element ----------------===//
 
-#include "passes/sched/expand/KernelExpander.h"
+#include "passes/sched/expand/MapElements.h"
 
 namespace attune::expansion {
 
-LogicalResult KernelExpander::expandOp(tile::SplatOp op) {
+LogicalResult MapElements::expandOp(tile::SplatOp op) {
   Value buffer = newBuffer(op.getResult()), value = mapping.lookup(op.getValue());
   fillBuffer(value, buffer);
   buffers.map(op.getResult(), buffer);
   return success();
 }
 
-Value KernelExpander::floatCoordinate(Value origin, Value lanePart, Value placePart) {
-  return arith::AddFOp::create(builder, loc, floatStart(origin, lanePart), toFloat(placePart));
-}
-
-Value KernelExpander::floatStart(Value origin, Value lanePart) {
-  Value start = toFloat(lanePart);
-  return matchPattern(origin, m_AnyZeroFloat()) ? start : arith::AddFOp::create(builder, loc, origin, start);
-}
-
-void KernelExpander::mapLane(tile::MapOp op, Value i, IRMapping &inner) {
+void MapElements::mapLane(tile::MapOp op, Value i, IRMapping &inner) {
   for (auto [axis, origin, argument] :
        llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(), op.getBody().getArguments()))
     inner.map(argument, tile::named(add(mapping.lookup(origin), laneElement(op.getResult(), i)), axis));
@@ -28,72 +19,7 @@ void KernelExpander::mapLane(tile::MapOp op, Value i, IRMapping &inner) {
     builder.clone(nested, inner);
 }
 
-bool KernelExpander::isRowAxis(Value tile, StringRef axis) {
-  auto type = cast<TileType>(tile.getType());
-  return type.rank() == 1 ? layoutOf(tile).getRole() == FragmentRole::Rows : type.axis(0) == axis;
-}
-
-Value KernelExpander::coordinateInTile(Value tile, StringRef axis, Value i, Value r, Value j, Value c) {
-  if (auto type = cast<TileType>(tile.getType()); tile::isByPart(type))
-    return axis == tile::distanceAxis ? relativeInPart(i) : firstRowOf(type);
-  return isRowAxis(tile, axis) ? rowInTile(tile, i, r) : columnInTile(cast<TileType>(tile.getType()), j, c);
-}
-
-Value KernelExpander::sharedElement(Value input, Value of, Value i, Value r, Value j, Value c) {
-  auto type = cast<TileType>(input.getType());
-  auto [shared, stage] = slotOf(input);
-  SmallVector<Value> at;
-  for (StringAttr axis : type.getAxes())
-    at.push_back(coordinateInTile(of, axis, i, r, j, c));
-  if (at.size() == 1)
-    at.insert(at.begin(), i32(0));
-  return loadShared(attn::valueType(type.getElementType()), shared, stage, at[0], at[1]);
-}
-
-Value KernelExpander::inputElement(tile::MapOp op, Value input, Value i, Value r, Value j, Value c) {
-  auto type = cast<TileType>(input.getType());
-  if (!inShared(input) || tile::isRelative(type))
-    return element(input, i, r, j, c);
-  if (Value pair = columnPairs.lookup(input))
-    return get(pair, {i32(0), c});
-  if (Value fragment = windows.lookup(input)) {
-    Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment,
-                                      ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
-    return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
-  }
-  if (!isWindow(op, input) || !isRowAxis(op.getResult(), type.axis(0)))
-    return sharedElement(input, op.getResult(), i, r, j, c);
-  auto [ring, stage] = slotOf(input);
-  return loadShared(type.getElementType(), ring, stage, laneRowOf(op.getResult()), add(laneColumn, c), rowStep(i, r),
-                    mul(j, 8));
-}
-
-IRMapping KernelExpander::mappingFor(Region &region) {
-  IRMapping inner;
-  region.walk([&](Operation *nested) {
-    for (Value operand : nested->getOperands())
-      if (Value known = mapping.lookupOrNull(operand))
-        inner.map(operand, known);
-  });
-  return inner;
-}
-
-void KernelExpander::mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c) {
-  for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
-                                                 op.getBody().getArguments().drop_front(op.getInputs().size()))) {
-    if (argument.use_empty())
-      continue;
-    if (origin.getType().isF32())
-      inner.map(argument, isRowAxis(op.getResult(), axis)
-                              ? floatCoordinate(mapping.lookup(origin), laneRowOf(op.getResult()), rowStep(i, r))
-                              : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
-    else
-      inner.map(argument,
-                tile::named(add(mapping.lookup(origin), coordinateInTile(op.getResult(), axis, i, r, j, c)), axis));
-  }
-}
-
-Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
+Value MapElements::mapElement(tile::MapOp op, Value i, Value r, Value j, Value c) {
   IRMapping inner = mappingFor(op.getBody());
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
     if (!argument.use_empty())
@@ -127,12 +53,7 @@ Value KernelExpander::mapElement(tile::MapOp op, Value i, Value r, Value j, Valu
   return inner.lookupOrDefault(op.getYield().getValues().front());
 }
 
-Value KernelExpander::laneColumns(tile::MapOp op) {
-  Value first = firstColumn(cast<TileType>(op.getResult().getType()));
-  return first ? add(first, laneColumn) : laneColumn;
-}
-
-std::optional<Line> KernelExpander::lineThroughColumns(tile::MapOp op, Operation &nested) {
+std::optional<Line> MapElements::lineThroughColumns(tile::MapOp op, Operation &nested) {
   auto product = dyn_cast<arith::MulFOp>(nested);
   if (!product || kernel.getPrecise() || layoutOf(op.getResult()).getRole() != FragmentRole::C)
     return std::nullopt;
@@ -146,7 +67,7 @@ std::optional<Line> KernelExpander::lineThroughColumns(tile::MapOp op, Operation
   return std::nullopt;
 }
 
-Value KernelExpander::lineElement(tile::MapOp op, Line line, IRMapping &inner, Value j, Value c) {
+Value MapElements::lineElement(tile::MapOp op, Line line, IRMapping &inner, Value j, Value c) {
   Value slope = inner.lookupOrDefault(line.slope);
   Value addend = arith::MulFOp::create(builder, loc, slope, floatStart(mapping.lookup(line.origin), laneColumns(op)));
   return math::FmaOp::create(builder, loc, slope, toFloat(add(mul(j, 8), c)), addend);
@@ -162,7 +83,7 @@ static bool isProductWithMultiple(Value index, int64_t factor) {
          (isProductWithMultiple(product.getLhs(), factor) || isProductWithMultiple(product.getRhs(), factor));
 }
 
-Value KernelExpander::originOfDivided(tile::MapOp op, Operation &nested) {
+Value MapElements::originOfDivided(tile::MapOp op, Operation &nested) {
   auto division = dyn_cast<arith::DivSIOp>(nested);
   APInt divisor;
   if (!division || layoutOf(op.getResult()).getRole() != FragmentRole::C ||
@@ -177,13 +98,13 @@ Value KernelExpander::originOfDivided(tile::MapOp op, Operation &nested) {
   return {};
 }
 
-Value KernelExpander::columnQuotient(arith::DivSIOp division, Value origin, Value j) {
+Value MapElements::columnQuotient(arith::DivSIOp division, Value origin, Value j) {
   Value divisor = mapping.lookupOrDefault(division.getRhs());
   Value first = arith::DivSIOp::create(builder, loc, mapping.lookup(origin), divisor);
   return add(first, arith::DivUIOp::create(builder, loc, mul(j, 8), divisor));
 }
 
-bool KernelExpander::readsColumns(tile::MapOp op) {
+bool MapElements::readsColumns(tile::MapOp op) {
   const unsigned inputs = op.getInputs().size();
   return llvm::any_of(op.getBody().getArguments(), [&](BlockArgument argument) {
     const unsigned index = argument.getArgNumber();
@@ -197,8 +118,8 @@ bool KernelExpander::readsColumns(tile::MapOp op) {
   });
 }
 
-void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved,
-                                   bool inPairs) {
+void MapElements::writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved,
+                                bool inPairs) {
   // The loop over columns is the outer loop if maps load elements: the address offset of a column is then used for all
   // of the lane's rows and is dead afterwards, whereas row by row the offsets of all columns stay alive. The same is
   // true of elements that lanes exchange, and, with warpgroup-level products, of values that a score or mask computes
@@ -247,16 +168,7 @@ void KernelExpander::writeElements(tile::MapOp op, Value buffer, const std::opti
   interleaving.reset();
 }
 
-LogicalResult KernelExpander::expandOp(tile::MapOp op) {
-  if (std::optional<ProbabilityChain> chain = chainFrom(op)) {
-    // A probability chain is expanded at its last op. The operands of the chain are defined before that op, and no op
-    // before that op reads the results of the chain's other ops, except ops of the chain.
-    for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
-      if (part)
-        chainEnds[part] = chain->convert;
-    chains[chain->convert] = *chain;
-    return success();
-  }
+LogicalResult MapElements::writeMap(tile::MapOp op) {
   if (givesPlaces(op))
     return success();
   const std::optional<InterleavedOperand> interleaved = op.getInterleaved() ? interleavedOperand(op) : std::nullopt;

@@ -1,19 +1,67 @@
-//===- MapInputs.cpp - Inputs that maps read from shared memory ---------------------===//
+//===- MapInputs.cpp - What maps read at an element: coordinates, tiles in shared memory ---------------------===//
 
-#include "passes/sched/expand/KernelExpander.h"
+#include "passes/sched/expand/MapInputs.h"
 
 namespace attune::expansion {
 
-TileType KernelExpander::inPairs(TileType type) {
-  if (!type.hasAxis(tile::distanceAxis) || !kernel->hasAttr(sched::pingPongAttr))
-    return type;
-  return TileType::make(
-      type.getContext(),
-      {{"stage", type.size("stage")}, {tile::distanceAxis, type.size(tile::distanceAxis) + 1}, {"pair", 2}},
-      type.getElementType(), type.getSpace());
+IRMapping MapInputs::mappingFor(Region &region) {
+  IRMapping inner;
+  region.walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      if (Value known = mapping.lookupOrNull(operand))
+        inner.map(operand, known);
+  });
+  return inner;
 }
 
-SmallVector<Diagonals> KernelExpander::openDiagonals(tile::MapOp op) {
+Value MapInputs::floatCoordinate(Value origin, Value lanePart, Value placePart) {
+  return arith::AddFOp::create(builder, loc, floatStart(origin, lanePart), toFloat(placePart));
+}
+
+Value MapInputs::floatStart(Value origin, Value lanePart) {
+  Value start = toFloat(lanePart);
+  return matchPattern(origin, m_AnyZeroFloat()) ? start : arith::AddFOp::create(builder, loc, origin, start);
+}
+
+Value MapInputs::laneColumns(tile::MapOp op) {
+  Value first = firstColumn(cast<TileType>(op.getResult().getType()));
+  return first ? add(first, laneColumn) : laneColumn;
+}
+
+void MapInputs::mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c) {
+  for (auto [axis, origin, argument] : llvm::zip(op.getAxes().getAsValueRange<StringAttr>(), op.getOrigins(),
+                                                 op.getBody().getArguments().drop_front(op.getInputs().size()))) {
+    if (argument.use_empty())
+      continue;
+    if (origin.getType().isF32())
+      inner.map(argument, isRowAxis(op.getResult(), axis)
+                              ? floatCoordinate(mapping.lookup(origin), laneRowOf(op.getResult()), rowStep(i, r))
+                              : floatCoordinate(mapping.lookup(origin), laneColumns(op), add(mul(j, 8), c)));
+    else
+      inner.map(argument,
+                tile::named(add(mapping.lookup(origin), coordinateInTile(op.getResult(), axis, i, r, j, c)), axis));
+  }
+}
+
+Value MapInputs::inputElement(tile::MapOp op, Value input, Value i, Value r, Value j, Value c) {
+  auto type = cast<TileType>(input.getType());
+  if (!inShared(input) || tile::isRelative(type))
+    return element(input, i, r, j, c);
+  if (Value pair = columnPairs.lookup(input))
+    return get(pair, {i32(0), c});
+  if (Value fragment = windows.lookup(input)) {
+    Value pair = sched::GetOp::create(builder, loc, builder.getI32Type(), fragment,
+                                      ValueRange{i, i32(0), add(mul(rem(j, 2), 2), r)});
+    return sched::UnpackOp::create(builder, loc, builder.getF32Type(), pair, c, type.getElementType());
+  }
+  if (!isWindow(op, input) || !isRowAxis(op.getResult(), type.axis(0)))
+    return sharedElement(input, op.getResult(), i, r, j, c);
+  auto [ring, stage] = slotOf(input);
+  return loadShared(type.getElementType(), ring, stage, laneRowOf(op.getResult()), add(laneColumn, c), rowStep(i, r),
+                    mul(j, 8));
+}
+
+SmallVector<Diagonals> MapInputs::openDiagonals(tile::MapOp op) {
   SmallVector<Diagonals> all;
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<TileType>(input.getType());
@@ -41,7 +89,7 @@ SmallVector<Diagonals> KernelExpander::openDiagonals(tile::MapOp op) {
   return all;
 }
 
-void KernelExpander::loadDiagonal(const Diagonals &of, Value n, int64_t before) {
+void MapInputs::loadDiagonal(const Diagonals &of, Value n, int64_t before) {
   auto step = [&](Value from, Value by) -> Value {
     return of.ascend ? add(from, by) : arith::SubIOp::create(builder, loc, from, by, arith::IntegerOverflowFlags::nsw);
   };
@@ -52,14 +100,14 @@ void KernelExpander::loadDiagonal(const Diagonals &of, Value n, int64_t before) 
   repeat(2, "e", [&](Value c) { set(loadShared(type, of.ring, of.stage, i32(0), step(first, c)), of.buffer, {n, c}); });
 }
 
-void KernelExpander::loadPair(Value shared, Value stage, Value row, Value column, Value buffer, Value place) {
+void MapInputs::loadPair(Value shared, Value stage, Value row, Value column, Value buffer, Value place) {
   Type type = cast<TileType>(shared.getType()).getElementType();
   auto pair = sched::LoadPairOp::create(builder, loc, type, type, shared, stage, row, column);
   for (auto [c, element] : llvm::enumerate(pair->getResults()))
     set(element, buffer, {place, i32(int64_t(c))});
 }
 
-SmallVector<ColumnPair> KernelExpander::openColumns(tile::MapOp op) {
+SmallVector<ColumnPair> MapInputs::openColumns(tile::MapOp op) {
   SmallVector<ColumnPair> all;
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<TileType>(input.getType());
@@ -78,18 +126,18 @@ SmallVector<ColumnPair> KernelExpander::openColumns(tile::MapOp op) {
   return all;
 }
 
-void KernelExpander::loadColumns(const ColumnPair &of, Value j) {
+void MapInputs::loadColumns(const ColumnPair &of, Value j) {
   loadPair(of.ring, of.stage, i32(0), columnInSplit(j, i32(0)), of.buffer, i32(0));
 }
 
-bool KernelExpander::isWindow(tile::MapOp op, Value input) {
+bool MapInputs::isWindow(tile::MapOp op, Value input) {
   auto type = cast<TileType>(input.getType());
   return inShared(input) && type.rank() == 2 && !tile::isRelative(type) && op.getResult().getType().rank() == 2 &&
          layoutOf(op.getResult()).getColumnWarps() == 1 &&
          isa_and_nonnull<sched::SwizzleAttr>(cast<TileType>(slotOf(input).first.getType()).getLayout());
 }
 
-SmallVector<Window> KernelExpander::openWindows(tile::MapOp op) {
+SmallVector<Window> MapInputs::openWindows(tile::MapOp op) {
   SmallVector<Window> all;
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<TileType>(input.getType());

@@ -9,38 +9,15 @@
 //         in pairs: one load of 4 bytes                    k 0, 1    k 2, 3    k 4, 5    k 6, 7
 //         else: two loads of 2 bytes, e = 0 and e = 1      k 0; 1    k 2; 3    k 4; 5    k 6; 7
 //
-// With `sched.eights`, the four lanes of a row exchange the pairs of four blocks of 8 columns, and each lane writes one
-// of these blocks, 16 bytes.
-//
 // Where keys are rows, lanes l and l + 4 hold keys k and k + 1, each at queries q and q + 1. Each lane accesses the
 // pair of keys at one of the two queries, and the lanes exchange the elements that they do not hold (exchangePairs).
 //
 //===----------------------------------------------------------------------===//
 
 #include "passes/analysis/dataflow/Dependences.h"
-#include "passes/sched/expand/KernelExpander.h"
+#include "passes/sched/expand/MapInputs.h"
 
 namespace attune::expansion {
-
-static bool isMarked(Operation *op) { return op->hasAttr(sched::pairsAttr) || op->hasAttr(sched::rowPairsAttr); }
-
-Value KernelExpander::viewInPairs(Value view, bool eights) {
-  OpBuilder::InsertionGuard guard(builder); // the test is done once, before any loop
-  builder.setInsertionPointAfterValue(view);
-  return tile::named(sched::InPairsOp::create(builder, loc, builder.getI1Type(), view, eights),
-                     nameOfView(view) + (eights ? "_in_eights" : "_in_pairs"));
-}
-
-Value KernelExpander::extentOf(Value view, int64_t dim) {
-  return sched::ExtentOp::create(builder, loc, builder.getI32Type(), view, dim);
-}
-
-Value KernelExpander::endsWithin(Value known, const TileCoordinate &along, TileType type, Value end) {
-  Value origin = mapping.lookup(along.origin), last = add(origin, type.getShape()[type.findAxis(along.axis)]);
-  if (!isMultipleOf(along.origin, 1))
-    known = both(known, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, origin, i32(0)));
-  return both(known, arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, last, end));
-}
 
 /// The coordinate of the tile that index `dim` of `element` counts along, if accesses by pairs require that all values
 /// of this index are within the view. Those are the last index and, for pairs of rows, every index that is a
@@ -50,11 +27,11 @@ static std::optional<TileCoordinate> countedIndex(tile::MapOp op, tile::ElementO
   return isLast || element->hasAttr(sched::rowPairsAttr) ? coordinateOf(op, element.getIndices()[dim]) : std::nullopt;
 }
 
-Value KernelExpander::liesInPairs(tile::MapOp op) {
+Value MapInputs::liesInPairs(tile::MapOp op) {
   Value all;
   SetVector<Value> views;
   for (auto element : op.getBody().getOps<tile::ElementOp>()) {
-    if (!isMarked(element))
+    if (!isMarkedForPairs(element))
       continue;
     Value view = mapping.lookup(element.getView());
     if (views.insert(view))
@@ -66,38 +43,19 @@ Value KernelExpander::liesInPairs(tile::MapOp op) {
   return all;
 }
 
-Value KernelExpander::liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
-  return isMarked(op) ? liesWithin(viewInPairs(mapping.lookup(op.getView())), op, extents) : Value();
-}
-
-Value KernelExpander::liesInEights(tile::ScatterOp op, ArrayRef<Value> extents) {
-  return liesWithin(viewInPairs(mapping.lookup(op.getView()), /*eights=*/true), op, extents);
-}
-
-Value KernelExpander::liesWithin(Value all, tile::ScatterOp op, ArrayRef<Value> extents) {
-  for (auto [index, extent] : llvm::zip(op.getIndices(), extents))
-    if (std::optional<CountedPlaces> places = countedPlaces(index)) {
-      const TileType type = places->map.getResult().getType();
-      all = endsWithin(all, places->along, type, extent);
-      if (places->end)
-        all = endsWithin(all, places->along, type, mapping.lookup(places->end));
-    }
-  return all;
-}
-
-void KernelExpander::cloneAlone(Operation &op, IRMapping &inner) {
+void MapInputs::cloneAlone(Operation &op, IRMapping &inner) {
   Operation *copy = builder.clone(op, inner);
   copy->removeDiscardableAttr(sched::pairsAttr);
   copy->removeDiscardableAttr(sched::rowPairsAttr);
 }
 
-SmallVector<ElementPairs> KernelExpander::openPairs(tile::MapOp op) {
+SmallVector<ElementPairs> MapInputs::openPairs(tile::MapOp op) {
   SmallVector<ElementPairs> all;
   const TileType type = op.getResult().getType();
   const FragmentAttr layout = layoutOf(op.getResult());
   const int64_t columns = 8 * layout.getColumnWarps();
   for (auto element : op.getBody().getOps<tile::ElementOp>()) {
-    if (!isMarked(element))
+    if (!isMarkedForPairs(element))
       continue;
     TileType held = TileType::make(builder.getContext(), {{type.axis(0), type.getShape()[0]}, {type.axis(1), columns}},
                                    builder.getF32Type(), MemorySpace::Register, layout);
@@ -107,12 +65,7 @@ SmallVector<ElementPairs> KernelExpander::openPairs(tile::MapOp op) {
   return all;
 }
 
-Value KernelExpander::clamped(Value index, Value view, int64_t dim) {
-  Value last = arith::SubIOp::create(builder, loc, extentOf(view, dim), i32(1), arith::IntegerOverflowFlags::nsw);
-  return arith::MaxSIOp::create(builder, loc, arith::MinSIOp::create(builder, loc, index, last), i32(0));
-}
-
-SmallVector<Value> KernelExpander::indicesOf(tile::MapOp op, tile::ElementOp of, Value i, Value r, Value j, Value c) {
+SmallVector<Value> MapInputs::indicesOf(tile::MapOp op, tile::ElementOp of, Value i, Value r, Value j, Value c) {
   IRMapping inner = mappingFor(op.getBody());
   mapCoordinates(op, inner, i, r, j, c);
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
@@ -132,13 +85,13 @@ SmallVector<Value> KernelExpander::indicesOf(tile::MapOp op, tile::ElementOp of,
   return indices;
 }
 
-Value KernelExpander::fromFirst(Value view, ValueRange first) {
+Value MapInputs::fromFirst(Value view, ValueRange first) {
   auto from = cast<tile::ViewType>(view.getType());
   auto type = tile::ViewType::get(builder.getContext(), 2, from.getElementType());
   return tile::named(sched::SliceOp::create(builder, loc, type, view, first), "own_" + nameOfView(view));
 }
 
-Value KernelExpander::ownPairs(tile::MapOp op, tile::ElementOp element) {
+Value MapInputs::ownPairs(tile::MapOp op, tile::ElementOp element) {
   const size_t rank = element.getIndices().size();
   if (!element->hasAttr(sched::rowPairsAttr) || rank < 2 || !countedIndex(op, element, rank - 2) ||
       !llvm::all_of(
@@ -153,7 +106,7 @@ Value KernelExpander::ownPairs(tile::MapOp op, tile::ElementOp element) {
   return fromFirst(mapping.lookup(element.getView()), first);
 }
 
-void KernelExpander::loadPairs(tile::MapOp op, const ElementPairs &of, Value j) {
+void MapInputs::loadPairs(tile::MapOp op, const ElementPairs &of, Value j) {
   tile::ElementOp element = of.element;
   Value view = mapping.lookup(element.getView());
   const bool byRows = element->hasAttr(sched::rowPairsAttr);
@@ -178,88 +131,17 @@ void KernelExpander::loadPairs(tile::MapOp op, const ElementPairs &of, Value j) 
   });
 }
 
-Value KernelExpander::placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c) {
+Value MapInputs::placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c) {
   IRMapping inner;
   mapCoordinates(places.map, inner, i, r, j, c);
   return inner.lookup(places.coordinate);
 }
 
-Value KernelExpander::ownPairs(tile::ScatterOp op) {
-  const size_t rank = op.getIndices().size();
-  if (!op->hasAttr(sched::rowPairsAttr) || rank < 2 || !countedPlaces(op.getIndices()[rank - 2]) ||
-      llvm::any_of(op.getIndices().drop_back(2), [](Value index) { return isa<TileType>(index.getType()); }))
-    return {};
-  Value none = i32(0), column = rem(laneRow, 2);
-  SmallVector<Value> first;
-  for (Value index : op.getIndices())
-    first.push_back(isa<TileType>(index.getType()) ? placeWithin(*countedPlaces(index), none, none, none, column)
-                                                   : mapping.lookup(index));
-  first.back() = firstOfPair(first.back(), column);
-  return fromFirst(mapping.lookup(op.getView()), first);
-}
-
-void KernelExpander::scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
-  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView()), writer = isWriter(buffer);
-  const bool byRows = op->hasAttr(sched::rowPairsAttr);
-  Value column = byRows ? rem(laneRow, 2) : i32(0), isSecond = byRows ? isSecondRow() : Value(), own = ownPairs(op);
-  auto writePair = [&](Value i, Value r, Value j) {
-    Value writes = writer;
-    SmallVector<Value> place;
-    if (own) {
-      place = {mul(j, 8), rowStep(i, r)};
-    } else {
-      for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
-        const std::optional<CountedPlaces> counted = countedPlaces(index);
-        place.push_back(counted ? placeWithin(*counted, i, r, j, column) : indexElement(index, i, r, j, column));
-        if (!counted && isa<TileType>(index.getType()))
-          writes = within(writes, place.back(), extent);
-      }
-      if (byRows)
-        place.back() = firstOfPair(place.back(), column);
-    }
-    std::array<Value, 2> pair = {get(buffer, {i, j, mul(r, 2)}), get(buffer, {i, j, add(mul(r, 2), 1)})};
-    if (byRows)
-      pair = exchangePairs(pair[0], pair[1], isSecond);
-    auto store = [&] { sched::StoreElementsOp::create(builder, loc, pair[0], pair[1], own ? own : view, place); };
-    writes ? onlyIf(writes, store) : store();
-  };
-  const SmallVector<int64_t> shape = laneShape(buffer);
-  repeat(shape[1], "j", [&](Value j) {
-    repeat(shape[0], "i", [&](Value i) { repeat(2, "r", [&](Value r) { writePair(i, r, j); }); });
-  });
-}
-
-void KernelExpander::scatterEights(tile::ScatterOp op) {
-  Value buffer = buffers.lookup(op.getTile()), none = i32(0);
-  SmallVector<Value> first;
-  for (Value index : op.getIndices())
-    first.push_back(isa<TileType>(index.getType()) ? placeWithin(*countedPlaces(index), none, none, none, none)
-                                                   : mapping.lookup(index));
-  // The lane's first address is that of the block that the lane writes, one of the first four blocks of 8 columns.
-  first.back() = add(arith::SubIOp::create(builder, loc, first.back(), laneColumn, arith::IntegerOverflowFlags::nsw),
-                     mul(quad, 8));
-  Value own = fromFirst(mapping.lookup(op.getView()), first);
-  byWriters(buffer, [&] {
-    const SmallVector<int64_t> shape = laneShape(buffer);
-    repeat(shape[0], "i", [&](Value i) {
-      repeat(2, "r", [&](Value r) {
-        repeat(shape[1] / 4, "blocks", [&](Value blocks) {
-          SmallVector<Value> values;
-          for (int64_t block = 0; block < 4; ++block)
-            for (int64_t c : {0, 1})
-              values.push_back(get(buffer, {i, add(mul(blocks, 4), block), add(mul(r, 2), c)}));
-          sched::StoreEightsOp::create(builder, loc, values, quad, own, ValueRange{rowStep(i, r), mul(blocks, 32)});
-        });
-      });
-    });
-  });
-}
-
-Value KernelExpander::isSecondRow() {
+Value MapInputs::isSecondRow() {
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(laneRow, 2), i32(1));
 }
 
-std::array<Value, 2> KernelExpander::exchangePairs(Value first, Value second, Value isSecond) {
+std::array<Value, 2> MapInputs::exchangePairs(Value first, Value second, Value isSecond) {
   Value away = arith::SelectOp::create(builder, loc, isSecond, first, second);
   Value got = sched::ShuffleXorOp::create(builder, loc, away.getType(), away, 4);
   return {arith::SelectOp::create(builder, loc, isSecond, got, first),

@@ -44,6 +44,19 @@ std::optional<ProbabilityChain> KernelExpander::chainFrom(tile::MapOp map) {
   return chain;
 }
 
+LogicalResult KernelExpander::expandOp(tile::MapOp op) {
+  std::optional<ProbabilityChain> chain = chainFrom(op);
+  if (!chain)
+    return writeMap(op);
+  // A probability chain is expanded at its last op. The operands of the chain are defined before that op, and no op
+  // before that op reads the results of the chain's other ops, except ops of the chain.
+  for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
+    if (part)
+      chainEnds[part] = chain->convert;
+  chains[chain->convert] = *chain;
+  return success();
+}
+
 void KernelExpander::expandChain(const ProbabilityChain &chain) {
   tile::MapOp map = chain.exponent;
   tile::ReduceOp sum = chain.sum;

@@ -1,10 +1,10 @@
 //===- Products.cpp - Matrix instructions and their operands -----------------===//
 
-#include "passes/sched/expand/KernelExpander.h"
+#include "passes/sched/expand/Products.h"
 
 namespace attune::expansion {
 
-LogicalResult KernelExpander::expandOp(tile::ConvertOp op) {
+LogicalResult Products::expandOp(tile::ConvertOp op) {
   auto type = cast<TileType>(op.getResult().getType());
   if (inShared(op.getResult()) || layoutOf(op.getResult()).getRole() != FragmentRole::A)
     return exchange(op);
@@ -26,7 +26,7 @@ LogicalResult KernelExpander::expandOp(tile::ConvertOp op) {
   return success();
 }
 
-void KernelExpander::packBlock(tile::ConvertOp op, Value source, Value fragment, Value i, Value kk) {
+void Products::packBlock(tile::ConvertOp op, Value source, Value fragment, Value i, Value kk) {
   Type element = cast<TileType>(op.getResult().getType()).getElementType();
   repeat(4, "e", [&](Value e) {
     Value row = rem(e, 2), half = div(e, 2);
@@ -41,19 +41,7 @@ void KernelExpander::packBlock(tile::ConvertOp op, Value source, Value fragment,
   });
 }
 
-std::pair<Value, Value> KernelExpander::slotOf(Value tile) {
-  if (Value buffer = exchanged.lookup(tile))
-    return {buffer, i32(0)};
-  if (auto scale = tile.getDefiningOp<tile::ScaleOp>())
-    tile = scale.getTile();
-  if (auto exchange = tile.getDefiningOp<sched::ExchangeOp>())
-    return {buffers.lookup(exchange.getRing()), mapping.lookup(exchange.getStage())};
-  auto slot = tile.getDefiningOp<sched::SlotOp>();
-  assert(slot && "shared tiles are slots of rings once copies are pipelined");
-  return {buffers.lookup(slot.getRing()), mapping.lookup(slot.getStage())};
-}
-
-void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Value to) {
+void Products::loadLeftFragments(Value tile, Value fragment, Value kk, Value to) {
   auto [ring, stage] = slotOf(tile);
   Value row0 = firstRowOf(cast<TileType>(fragment.getType()));
   if (isStoredByColumns(tile, fragment)) {
@@ -74,16 +62,11 @@ void KernelExpander::loadLeftFragments(Value tile, Value fragment, Value kk, Val
   });
 }
 
-std::pair<Value, Value> KernelExpander::transposedPlace(Value row0) {
-  Value along = add(rem(lane, 8), mul(div(lane, 16), 8)), across = add(row0, mul(rem(div(lane, 8), 2), 8));
-  return {along, across};
-}
-
-bool KernelExpander::isStoredByColumns(Value tile, Value fragment) {
+bool Products::isStoredByColumns(Value tile, Value fragment) {
   return cast<TileType>(tile.getType()).axis(0) != cast<TileType>(fragment.getType()).axis(0);
 }
 
-Value KernelExpander::leftFloat(Value tile, Value fragment, Value i, Value kk, Value e) {
+Value Products::leftFloat(Value tile, Value fragment, Value i, Value kk, Value e) {
   auto [ring, stage] = slotOf(tile);
   SteppedIndex row = {laneRowOf(fragment), rowStep(i, rem(e, 2))}, column = {add(laneColumn, div(e, 2)), mul(kk, 8)};
   if (isStoredByColumns(tile, fragment)) {
@@ -95,7 +78,7 @@ Value KernelExpander::leftFloat(Value tile, Value fragment, Value i, Value kk, V
   return loadFloat(ring, stage, row, column);
 }
 
-Value KernelExpander::loadFloat(Value shared, Value stage, const SteppedIndex &row, const SteppedIndex &column) {
+Value Products::loadFloat(Value shared, Value stage, const SteppedIndex &row, const SteppedIndex &column) {
   const bool steps =
       isa_and_nonnull<sched::SwizzleAttr>(cast<TileType>(shared.getType()).getLayout()) && column.isAligned;
   return steps
@@ -103,7 +86,7 @@ Value KernelExpander::loadFloat(Value shared, Value stage, const SteppedIndex &r
              : loadShared(builder.getF32Type(), shared, stage, add(row.base, row.step), add(column.base, column.step));
 }
 
-void KernelExpander::loadLeftFloats(Value tile, Value fragment) {
+void Products::loadLeftFloats(Value tile, Value fragment) {
   SmallVector<int64_t> shape = laneShape(fragment);
   repeat(shape[0], "i", [&](Value i) {
     repeat(shape[1], "kk", [&](Value kk) {
@@ -112,7 +95,7 @@ void KernelExpander::loadLeftFloats(Value tile, Value fragment) {
   });
 }
 
-LogicalResult KernelExpander::expandOp(tile::MmaOp op) {
+LogicalResult Products::expandOp(tile::MmaOp op) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   // The right operand is read as it is stored if its last axis is contracted (K), and transposed if its first axis is
   // contracted (V).
@@ -138,7 +121,7 @@ LogicalResult KernelExpander::expandOp(tile::MmaOp op) {
   return success();
 }
 
-void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
+void Products::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
   auto lhs = cast<TileType>(op.getLhs().getType()), type = cast<TileType>(acc.getType());
   auto [ring, stage] = slotOf(op.getRhs());
   Value ownColumn = warpgroupColumn(type), column = ownColumn ? ownColumn : i32(0);
@@ -175,7 +158,7 @@ void KernelExpander::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
                              leftShared ? ValueRange(acc) : ValueRange({acc, buffers.lookup(op.getLhs())}));
 }
 
-LogicalResult KernelExpander::expandOp(sched::MmaWaitOp op) {
+LogicalResult Products::expandOp(sched::MmaWaitOp op) {
   SmallVector<Value> complete;
   for (Value tile : op.getCompletes())
     complete.push_back(buffers.lookup(tile));
@@ -189,7 +172,7 @@ static StringRef leftNameOf(Value tile, StringRef rows) {
   return name.empty() ? rows : name;
 }
 
-void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
+void Products::multiply16(tile::MmaOp op, Value acc, bool transpose) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   auto [ring, stage] = slotOf(op.getRhs());
   // The warp's first column starts a panel, so that adding a step to a swizzled address is an exclusive or.
@@ -230,7 +213,7 @@ void KernelExpander::multiply16(tile::MmaOp op, Value acc, bool transpose) {
   });
 }
 
-void KernelExpander::multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
+void Products::multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   auto [ring, stage] = slotOf(op.getRhs());
   auto accType = cast<TileType>(acc.getType());

@@ -2,11 +2,11 @@
 
 #include "passes/Cloning.h"
 #include "passes/analysis/dataflow/Dependences.h"
-#include "passes/sched/expand/KernelExpander.h"
+#include "passes/sched/expand/MapElements.h"
 
 namespace attune::expansion {
 
-bool KernelExpander::comparesColumn(tile::MapOp op, arith::CmpIOp compare) {
+bool MapElements::comparesColumn(tile::MapOp op, arith::CmpIOp compare) {
   auto column = dyn_cast<BlockArgument>(compare.getLhs());
   TileType type = op.getResult().getType();
   if (!column || layoutOf(op.getResult()).getRole() != FragmentRole::C || column != op.getCoordinate(type.axis(1)) ||
@@ -19,8 +19,7 @@ bool KernelExpander::comparesColumn(tile::MapOp op, arith::CmpIOp compare) {
   return atMost && matchPattern(atMost.getRhs(), m_ConstantInt(&most)) && most.getSExtValue() <= type.getShape()[1];
 }
 
-Value KernelExpander::columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j,
-                                       Value c) {
+Value MapElements::columnComparison(tile::MapOp op, arith::CmpIOp compare, const IRMapping &inner, Value j, Value c) {
   Location loc = compare.getLoc();
   if (Value below = columnsBelow.lookup(compare)) {
     Value is = bitOfColumn(below, loc, j, c);
@@ -32,19 +31,19 @@ Value KernelExpander::columnComparison(tile::MapOp op, arith::CmpIOp compare, co
                                lanePart(op, compare, inner.lookupOrDefault(compare.getRhs())));
 }
 
-Value KernelExpander::bitOfColumn(Value word, Location loc, Value j, Value c) {
+Value MapElements::bitOfColumn(Value word, Location loc, Value j, Value c) {
   return sched::TestBitOp::create(builder, loc, builder.getI1Type(), word, add(mul(j, 2), c));
 }
 
-bool KernelExpander::isInWords(arith::CmpIOp compare) {
+bool MapElements::isInWords(arith::CmpIOp compare) {
   return llvm::all_of(compare->getUsers(), [&](Operation *user) { return columnsOf.contains(user); });
 }
 
-Value KernelExpander::lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns) {
+Value MapElements::lanePart(tile::MapOp op, arith::CmpIOp compare, Value columns) {
   return arith::SubIOp::create(builder, compare.getLoc(), columns, laneColumns(op), arith::IntegerOverflowFlags::nsw);
 }
 
-bool KernelExpander::isCut(tile::MapOp op, Operation *user) {
+bool MapElements::isCut(tile::MapOp op, Operation *user) {
   auto compare = dyn_cast<arith::CmpIOp>(user);
   return compare && specialized && comparesColumn(op, compare) &&
          cast<TileType>(op.getResult().getType()).getShape()[1] <= 128 &&
@@ -52,7 +51,7 @@ bool KernelExpander::isCut(tile::MapOp op, Operation *user) {
          followsFromRow(op, compare.getRhs());
 }
 
-bool KernelExpander::followsFromRow(tile::MapOp op, Value value) {
+bool MapElements::followsFromRow(tile::MapOp op, Value value) {
   return followsOnlyFrom(value, op.getBody().front(), [&](BlockArgument argument) {
     const unsigned index = argument.getArgNumber();
     if (index < op.getInputs().size())
@@ -63,7 +62,7 @@ bool KernelExpander::followsFromRow(tile::MapOp op, Value value) {
   });
 }
 
-IRMapping KernelExpander::rowOf(tile::MapOp op, Value i, Value r) {
+IRMapping MapElements::rowOf(tile::MapOp op, Value i, Value r) {
   IRMapping inner = mappingFor(op.getBody());
   for (auto [input, argument] : llvm::zip(op.getInputs(), op.getBody().getArguments()))
     if (!argument.use_empty() && followsFromRow(op, argument))
@@ -74,7 +73,7 @@ IRMapping KernelExpander::rowOf(tile::MapOp op, Value i, Value r) {
   return inner;
 }
 
-void KernelExpander::openCuts(tile::MapOp op, Value i, Value r) {
+void MapElements::openCuts(tile::MapOp op, Value i, Value r) {
   Block *body = &op.getBody().front();
   auto compares =
       llvm::make_filter_range(body->getOps<arith::CmpIOp>(), [&](arith::CmpIOp compare) { return isCut(op, compare); });
@@ -110,17 +109,17 @@ void KernelExpander::openCuts(tile::MapOp op, Value i, Value r) {
   }
 }
 
-SmallVector<Value> KernelExpander::interleavedAt(Value i, Value r) {
+SmallVector<Value> MapElements::interleavedAt(Value i, Value r) {
   return interleaving->operand.byRow ? SmallVector<Value>{i, r} : SmallVector<Value>{i32(0), i32(0)};
 }
 
-void KernelExpander::forEachInterleaved(function_ref<void(Value i, Value r)> body) {
+void MapElements::forEachInterleaved(function_ref<void(Value i, Value r)> body) {
   if (!interleaving->operand.byRow)
     return body(i32(0), i32(0));
   forEachPlace(interleaving->values, [&](Value i, Value r, Value, Value, SmallVector<Value>) { body(i, r); });
 }
 
-void KernelExpander::openPacing(tile::MapOp op, const InterleavedOperand &operand) {
+void MapElements::openPacing(tile::MapOp op, const InterleavedOperand &operand) {
   TileType type = op.getResult().getType();
   interleaving =
       Interleaving{operand, registers("interleaved", fragmentType({{type.axis(0), type.getShape()[0]}},
@@ -133,7 +132,7 @@ void KernelExpander::openPacing(tile::MapOp op, const InterleavedOperand &operan
   });
 }
 
-void KernelExpander::interleave(Value buffer, Value jj) {
+void MapElements::interleave(Value buffer, Value jj) {
   forEachInterleaved([&](Value i, Value r) {
     Value first = get(buffer, {i, mul(jj, 2), mul(r, 2)});
     set(sched::AfterOp::create(builder, loc, builder.getF32Type(), get(interleaving->values, {i, r}), first),

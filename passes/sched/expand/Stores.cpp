@@ -2,7 +2,6 @@
 
 #include "arch/ArchInfo.h"
 #include "passes/analysis/copies/StoredTiles.h"
-#include "passes/analysis/copies/TilesInEights.h"
 #include "passes/sched/expand/KernelExpander.h"
 
 namespace attune::expansion {
@@ -25,11 +24,6 @@ LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
   return result;
 }
 
-void KernelExpander::waitForBoxes(Value threadId) {
-  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(threadId, 128), i32(0));
-  onlyIf(first, [&] { sched::WaitBoxesOp::create(builder, loc, 0); });
-}
-
 bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
   return specialized && !kernel->hasAttr(sched::persistentAttr) && !inShared(op.getTile()) &&
          op.getView().getType().getElementType().isF32() && hasPairs(buffers.lookup(op.getTile()), op.getView());
@@ -42,93 +36,6 @@ bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
   FragmentAttr layout = layoutOf(buffers.lookup(op.getTile()));
   return layout.getRole() == FragmentRole::C &&
          layout.getColumnWarps() == columnSplits(kernel, cast<TileType>(op.getTile().getType()));
-}
-
-bool KernelExpander::isRepeated() {
-  return kernel->hasAttr(sched::persistentAttr) || isa<sched::ForTilesOp>(builder.getInsertionBlock()->getParentOp());
-}
-
-Value KernelExpander::takeFreeBuffer(TileType output) {
-  if (isRepeated())
-    return {};
-  auto isFree = [&](Value buffer) {
-    if (!buffer || buffer.getParentBlock() != &kernelBody() || rightBuffers.contains(buffer))
-      return false;
-    auto type = cast<TileType>(buffer.getType());
-    return output.getShape()[1] == type.getShape()[1] && output.bytes() <= type.bytes() &&
-           output.getLayout() == type.getLayout();
-  };
-  if (isFree(leftBuffer))
-    return std::exchange(leftBuffer, {});
-  for (Value &buffer : storedBuffers)
-    if (isFree(buffer))
-      return std::exchange(buffer, {});
-  return {};
-}
-
-LogicalResult KernelExpander::storeByEngine(tile::StoreOp op) {
-  Value buffer = buffers.lookup(op.getTile());
-  auto type = cast<TileType>(op.getTile().getType());
-  Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
-  TileType sharedType = stagedType(stacked(type), element);
-  Value near = leftBuffer, over = takeFreeBuffer(sharedType), shared;
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    if (over)
-      near = over;
-    if (near && near.getParentBlock() == &kernelBody())
-      builder.setInsertionPointAfterValue(near);
-    else
-      builder.setInsertionPointToStart(&kernelBody());
-    shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
-  }
-  writeBoxes(buffer, shared, op.getView(), op.getIndices());
-  return success();
-}
-
-void KernelExpander::writeStage(Value buffer, Value shared, Value stage) {
-  TileType held = stacked(cast<TileType>(buffer.getType()));
-  cast<TileType>(shared.getType()).getElementType().isF32() ? writeFragments(buffer, shared, stage, held)
-                                                            : writeMatrices(buffer, shared, stage, held);
-  sched::FenceAsyncOp::create(builder, loc);
-}
-
-void KernelExpander::storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn) {
-  const int64_t columns = ownColumn ? cast<TileType>(boxes.shared.getType()).getShape()[2] : boxes.columns;
-  const int64_t panel = cast<sched::TensorMapType>(boxes.map.getType()).getColumns();
-  for (int64_t column = 0; column < columns; column += panel)
-    sched::StoreBoxOp::create(builder, loc, boxes.shared, boxes.stage, sharedRow, boxes.map, at[0], at[1], at[2],
-                              i32(column), ownColumn ? add(ownColumn, column) : Value(), boxes.adds);
-}
-
-KernelExpander::StagedBoxes KernelExpander::stagedBoxes(Value shared, Value stage, Value view, bool adds) {
-  auto swizzle = cast<sched::SwizzleAttr>(cast<TileType>(shared.getType()).getLayout());
-  return {shared, stage, tensorMap(view, 64, swizzle), tile::operandOf(view).getColumns(), adds};
-}
-
-void KernelExpander::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices) {
-  Value barrier = warpgroupBarrier();
-  const bool again = isRepeated();
-  if (again) {
-    waitForBoxes(thread);
-    sched::SyncWarpsOp::create(builder, loc, barrier, 128);
-    storesBoxes = true;
-  }
-  writeStage(buffer, shared, i32(0));
-  sched::SyncWarpsOp::create(builder, loc, barrier, 128);
-  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
-  const StagedBoxes boxes = stagedBoxes(shared, i32(0), view, /*adds=*/false);
-  onlyIf(first, [&] {
-    auto held = cast<TileType>(buffer.getType());
-    Value row = warpgroupRow(), ownColumn = warpgroupColumn(held);
-    storeBoxes(
-        boxes, row,
-        {mapping.lookup(indices[0]), mapping.lookup(indices[1]), add(mapping.lookup(indices[2]), warpgroupRow(held))},
-        ownColumn);
-    sched::CommitBoxesOp::create(builder, loc);
-    if (!again)
-      sched::WaitBoxesOp::create(builder, loc, 0);
-  });
 }
 
 LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
@@ -148,83 +55,6 @@ LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
   sched::CommitBoxesOp::create(builder, loc);
   sched::WaitBoxesOp::create(builder, loc, 0);
   return success();
-}
-
-TileType KernelExpander::stagedType(TileType type, Type element) {
-  int64_t rowBytes = type.getShape()[1] * element.getIntOrFloatBitWidth() / 8;
-  return TileType::make(kernel.getContext(),
-                        {{"stage", 1}, {type.axis(0), type.getShape()[0]}, {type.axis(1), type.getShape()[1]}}, element,
-                        MemorySpace::Shared, sched::SwizzleAttr::forBoxes(kernel.getContext(), rowBytes));
-}
-
-void KernelExpander::writeMatrices(Value buffer, Value shared, Value stage, TileType held) {
-  Type element = cast<TileType>(shared.getType()).getElementType();
-  SmallVector<int64_t> shape = laneShape(buffer);
-  const bool turned = cast<TileType>(shared.getType()).axis(1) != held.axis(0); // axis 0 is the stage
-  // The address is the lane's own position plus steps that are the same in all lanes.
-  Value firstRow = firstRowOf(held), row, column;
-  if (turned)
-    std::tie(row, column) = transposedPlace(firstRow);
-  else
-    row = add(firstRow, rem(lane, 16)), column = mul(div(lane, 16), 8);
-  repeat(shape[0], "i", [&](Value i) {
-    Value ownColumn = turned ? add(column, mul(i, 16)) : column;
-    repeat(shape[1] / 2, "jj", [&](Value jj) {
-      Value matrices[4];
-      for (int m = 0; m < 4; ++m) {
-        Value j = add(mul(jj, 2), m / 2), low = get(buffer, {i, j, i32(m % 2 * 2)}),
-              high = get(buffer, {i, j, i32(m % 2 * 2 + 1)});
-        matrices[m] = sched::PackOp::create(builder, loc, builder.getI32Type(), low, high, element);
-      }
-      sched::StoreMatrixOp::create(builder, loc, matrices[0], matrices[1], matrices[2], matrices[3], shared, stage, row,
-                                   ownColumn, turned ? mul(jj, 16) : mul(i, 16), turned ? i32(0) : mul(jj, 16), turned);
-    });
-  });
-  if (shape[1] % 2)
-    writeFragments(buffer, shared, stage, held, shape[1] - 1);
-}
-
-void KernelExpander::writeFragments(Value buffer, Value shared, Value stage, TileType held, int64_t firstJ) {
-  auto stored = cast<TileType>(shared.getType());
-  Type element = stored.getElementType();
-  SmallVector<int64_t> shape = laneShape(buffer);
-  // If the warp's first column starts a panel, each address is the lane's first address with an exclusive-or or an
-  // addition of a constant.
-  const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
-                     cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
-  auto ownRow = [&] { return add(firstRowOf(held), laneRow); };
-  // Half a warp stores pairs of floats at a time: 32 bytes of each of four rows. The swizzle maps two of these rows to
-  // the same banks. To avoid the conflict, odd rows store the columns in another order, in which each 16 columns are
-  // swapped with the next 16.
-  const bool apart = steps && element.isF32() && cast<sched::SwizzleAttr>(stored.getLayout()).getPanel() == 128 &&
-                     !firstJ && shape[1] % 4 == 0;
-  repeat(shape[0], "i", [&](Value i) {
-    repeat(2, "r", [&](Value r) {
-      repeat(shape[1] - firstJ, "j", [&](Value fromFirst) {
-        Value j = add(fromFirst, firstJ), zero = i32(0);
-        Value step = rowStep(i, r), row = steps ? ownRow() : add(ownRow(), step),
-              column = columnInTile(held, steps ? zero : j, zero);
-        Value rowStep = steps ? step : Value(), columnStep = steps ? mul(j, 8) : Value();
-        Value first = get(buffer, {i, j, mul(r, 2)}), second = get(buffer, {i, j, add(mul(r, 2), 1)});
-        if (apart) {
-          Value oddRow = rem(laneRow, 2), other = arith::XOrIOp::create(builder, loc, j, i32(2));
-          Value odd =
-              tile::named(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, oddRow, zero), "odd_row");
-          auto choose = [&](Value ofOdd, Value ofEven) {
-            return arith::SelectOp::create(builder, loc, odd, ofOdd, ofEven);
-          };
-          column = add(column, mul(oddRow, 16));
-          first = choose(get(buffer, {i, other, mul(r, 2)}), first);
-          second = choose(get(buffer, {i, other, add(mul(r, 2), 1)}), second);
-        }
-        if (!element.isF32()) {
-          first = sched::PackOp::create(builder, loc, builder.getI32Type(), first, second, element);
-          second = {};
-        }
-        sched::StoreSharedOp::create(builder, loc, first, second, shared, stage, row, column, rowStep, columnStep);
-      });
-    });
-  });
 }
 
 LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
@@ -323,99 +153,6 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
                   sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at)), head, place);
                 });
   return success();
-}
-
-Value KernelExpander::within(Value known, Value index, Value extent) {
-  // The unsigned comparison also excludes negative indices.
-  Value isWithin = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, extent);
-  return both(known, isWithin);
-}
-
-Value KernelExpander::indexElement(Value index, Value i, Value r, Value j, Value c) {
-  if (!isa<TileType>(index.getType()))
-    return mapping.lookup(index);
-  auto map = index.getDefiningOp<tile::MapOp>();
-  return map && givesPlaces(map) ? mapElement(map, i, r, j, c) : element(index, i, r, j, c);
-}
-
-LogicalResult KernelExpander::expandOp(tile::ScatterOp op) {
-  SmallVector<Value> extents;
-  Value inside;
-  for (auto [dim, index] : llvm::enumerate(op.getIndices())) {
-    extents.push_back(extentOf(mapping.lookup(op.getView()), int64_t(dim)));
-    if (!isa<TileType>(index.getType()))
-      inside = within(inside, mapping.lookup(index), extents.back());
-  }
-  if (inShared(op.getTile())) {
-    auto exchange = op.getTile().getDefiningOp<sched::ExchangeOp>();
-    if (!specialized || !exchange || !isInBoxes(op, exchange))
-      return op.emitError("takes a tile from shared memory that warps exchange, in panels of 128 bytes, its rows and "
-                          "columns those of the last two indices; scatter registers");
-    Value one = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
-    onlyIf(both(inside, one), [&] { scatterBoxes(op); });
-    return success();
-  }
-  Value inPairs = liesInPairs(op, extents);
-  const bool exchangesEights = op->hasAttr(sched::eightsAttr);
-  if (exchangesEights && !isExchangedInEights(op))
-    return op.emitError()
-           << "is marked " << sched::eightsAttr
-           << ", and is none whose last two indices count along the rows and columns of f32 in registers, "
-              "32 columns for each warp, to 16 bits; leave the mark out";
-  Value inEights = exchangesEights ? liesInEights(op, extents) : Value();
-  auto writeRegisters = [&] {
-    if (op.getMerge())
-      return scatterMerged(op, extents);
-    if (!inPairs)
-      return scatterElements(op, extents);
-    either(inPairs, [&] { scatterPairs(op, extents); }, [&] { scatterElements(op, extents); });
-  };
-  auto write = [&] {
-    if (exchangesEights)
-      either(inEights, [&] { scatterEights(op); }, writeRegisters);
-    else
-      writeRegisters();
-  };
-  // One branch tests the indices that are the same for all elements.
-  inside ? onlyIf(inside, write) : write();
-  return success();
-}
-
-void KernelExpander::scatterElements(tile::ScatterOp op, ArrayRef<Value> extents) {
-  Value buffer = buffers.lookup(op.getTile()), view = mapping.lookup(op.getView()), writer = isWriter(buffer);
-  forEachPlace(buffer, [&](Value i, Value r, Value j, Value c, SmallVector<Value> at) {
-    Value own = writer;
-    if (Value exists = isDistance(buffer, i))
-      own = both(own, exists);
-    SmallVector<Value> place;
-    for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {
-      const bool isTile = isa<TileType>(index.getType());
-      place.push_back(indexElement(index, i, r, j, c));
-      if (isTile)
-        own = within(own, place.back(), extent);
-    }
-    auto write = [&] {
-      Value value = get(buffer, at);
-      if (!op.getAdd())
-        sched::StoreElementOp::create(builder, loc, value, view, place);
-      else if (value.getType().isF32())
-        sched::AddElementsOp::create(builder, loc, ValueRange(value), view, place);
-      else
-        sched::AddIntegerOp::create(builder, loc, value, view, place);
-    };
-    own ? onlyIf(own, write) : write();
-  });
-}
-
-bool KernelExpander::addsByRows(Operation *op) {
-  auto accumulate = dyn_cast<tile::AccumulateOp>(op);
-  const ArchInfo *info = findArch(arch);
-  if (!accumulate || !info || !info->addsVectors())
-    return false;
-  TileType type = accumulate.getTile().getType();
-  tile::OperandAttr operand = tile::operandOf(accumulate.getView());
-  return type.rank() == 2 && type.getSpace() == MemorySpace::Shared && !type.getLayout() && operand.isTiled() &&
-         operand.getColumns() == type.getShape()[1];
 }
 
 void KernelExpander::addShared(tile::AccumulateOp op) {

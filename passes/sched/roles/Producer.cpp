@@ -94,13 +94,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   const bool follows = visits && !before, receives = follows && persistent;
   auto [work, numbers] = receives ? receivedWork() : numberedWork();
   builder.setInsertionPointToStart(&work.getBody().front());
-  Value claimed, following;
-  if (claims && before) {
-    const Type view = tile::findOperand(kernel, tile::workCounter).getViewType();
-    Value counter = tile::named(tile::ParamOp::create(builder, loc, view, tile::workCounter), tile::workCounter);
-    claimed = tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type(), counter), "claimed");
-  }
-  // Scalars that tile coordinates depend on are recomputed in this role. Canonicalisation drops the unused ones.
+  Value claimed = claims && before ? claimWork() : Value(), following;
   IRMapping mapping;
   TileSequence::Visit first;
   if (follows)
@@ -113,14 +107,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
       if (auto index = dyn_cast<tile::BlockIndexOp>(op))
         mapping.map(index.getResult(), place[index.getPosition()]);
   }
-  for (Operation *op : original) {
-    if (op == loop)
-      break;
-    const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp, scf::ForOp>(op)) &&
-                          !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
-    if (computes && !isOfOwnBegin(op) && !isa<tile::BlockIndexOp>(op))
-      builder.clone(*op, mapping);
-  }
+  cloneScalars(original, mapping);
   auto domain = cast<tile::DomainOp>(mapping.lookup(loop.getDomain()).getDefiningOp());
   FailureOr<TileSequence> sequence = TileSequence::create(builder, domain);
   if (failed(sequence))
@@ -141,37 +128,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
     place.push_back(hasNext(work, following));
   if (before)
     before(mapping, queryPosition(work), persistent ? place : ArrayRef<Value>(), first.tile, begins);
-  SmallVector<Value> carried{first.tile};
-  append(carried, entry);
-  llvm::append_range(carried, first.window);
-  auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence->bound, ValueRange(), /*keeps=*/persistent);
-  nameCarried(tiles);
-  builder.setInsertionPointToStart(&tiles.getBody().front());
-  auto arguments = tiles.getBody().getArguments();
-  TileSequence::Visit visited{arguments[0],
-                              llvm::to_vector<3>(llvm::map_range(arguments.drop_front(1 + 2 * depths.size()),
-                                                                 [](BlockArgument a) -> Value { return a; }))};
-  Positions at = carriedPositions(arguments.drop_front());
-  mapping.map(loop.getOrigin(), sequence->origin(builder, visited.tile));
-  if (loop.getIteration())
-    mapping.map(loop.getIteration(), sequence->iteration(builder, visited.tile));
-  // Indices of loads are computed before the one-lane branches that copy, so that all of these branches can use them.
-  for (const Ring &ring : streamed) {
-    auto load = cast<tile::LoadOp>(ring.tile);
-    cloneValues(load.getIndices(), &loop.getBody().front(), builder, mapping);
-    cloneValues(load.getLimit(), &loop.getBody().front(), builder, mapping);
-  }
-  // The search for the next tile comes before the wait for a stage, so that the two overlap.
-  TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence->next(builder, visited);
-  SmallVector<Value> visit;
-  if (before && visits)
-    visit = {after.tile,
-             arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence->partial(builder, visited))};
-  each(mapping, at, visit);
-  carried = {after.tile};
-  append(carried, advance(at));
-  llvm::append_range(carried, after.window);
-  sched::NextOp::create(builder, loc, carried);
+  sched::ForTilesOp tiles = walkKeys(*sequence, first, entry, mapping, follows, each);
   if (receives) {
     builder.setInsertionPointAfter(tiles);
     sched::SyncLanesOp::create(builder, loc);
@@ -180,6 +137,59 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   nextWork(work, tiles, following, /*wholeWarp=*/!before || !walksAlone());
   domain.erase();
   return success();
+}
+
+Value WarpSpecializer::claimWork() {
+  const Type view = tile::findOperand(kernel, tile::workCounter).getViewType();
+  Value counter = tile::named(tile::ParamOp::create(builder, loc, view, tile::workCounter), tile::workCounter);
+  return tile::named(sched::ClaimWorkOp::create(builder, loc, builder.getI32Type(), counter), "claimed");
+}
+
+void WarpSpecializer::cloneScalars(ArrayRef<Operation *> original, IRMapping &mapping) {
+  for (Operation *op : original) {
+    if (op == loop)
+      break;
+    const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp, scf::ForOp>(op)) &&
+                          !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
+    if (computes && !isOfOwnBegin(op) && !isa<tile::BlockIndexOp>(op))
+      builder.clone(*op, mapping);
+  }
+}
+
+sched::ForTilesOp WarpSpecializer::walkKeys(TileSequence &sequence, const TileSequence::Visit &first,
+                                            ArrayRef<Position> entry, IRMapping &mapping, bool follows, AtStage each) {
+  SmallVector<Value> carried{first.tile};
+  append(carried, entry);
+  llvm::append_range(carried, first.window);
+  auto tiles = sched::ForTilesOp::create(builder, loc, carried, sequence.bound, ValueRange(), /*keeps=*/persistent);
+  nameCarried(tiles);
+  builder.setInsertionPointToStart(&tiles.getBody().front());
+  auto arguments = tiles.getBody().getArguments();
+  TileSequence::Visit visited{arguments[0],
+                              llvm::to_vector<3>(llvm::map_range(arguments.drop_front(1 + 2 * depths.size()),
+                                                                 [](BlockArgument a) -> Value { return a; }))};
+  Positions at = carriedPositions(arguments.drop_front());
+  mapping.map(loop.getOrigin(), sequence.origin(builder, visited.tile));
+  if (loop.getIteration())
+    mapping.map(loop.getIteration(), sequence.iteration(builder, visited.tile));
+  // Indices of loads are computed before the one-lane branches that copy, so that all of these branches can use them.
+  for (const Ring &ring : streamed) {
+    auto load = cast<tile::LoadOp>(ring.tile);
+    cloneValues(load.getIndices(), &loop.getBody().front(), builder, mapping);
+    cloneValues(load.getLimit(), &loop.getBody().front(), builder, mapping);
+  }
+  // The search for the next tile comes before the wait for a stage, so that the two overlap.
+  TileSequence::Visit after = follows ? TileSequence::Visit{followVisit(at), {}} : sequence.next(builder, visited);
+  SmallVector<Value> visit;
+  if (visits && !follows)
+    visit = {after.tile,
+             arith::ExtUIOp::create(builder, loc, builder.getI32Type(), sequence.partial(builder, visited))};
+  each(mapping, at, visit);
+  carried = {after.tile};
+  append(carried, advance(at));
+  llvm::append_range(carried, after.window);
+  sched::NextOp::create(builder, loc, carried);
+  return tiles;
 }
 
 SmallVector<tile::DomainOp> WarpSpecializer::partDomains(const IRMapping &block, ArrayRef<Operation *> original) {

@@ -199,6 +199,16 @@ private:
   /// inner loop, for the stage of Q, and `each` emits the body of the inner loop. If the first warp searches tiles, a
   /// warp without `before` follows the messages that the first warp sends to the consumers.
   LogicalResult walkTiles(ArrayRef<Operation *> original, AtWork before, AtStage each);
+  /// The number of the tile of work that the thread block claims from the counter in memory.
+  Value claimWork();
+  /// Recomputes in this role the scalars before the loop, on which tile coordinates depend. Canonicalisation drops the
+  /// unused ones.
+  void cloneScalars(ArrayRef<Operation *> original, IRMapping &mapping);
+  /// Writes the loop over tiles of K and V from tile `first` on; `entry` are the positions in rings before the loop. If
+  /// the warp `follows`, the next tile is that of the message that comes with K; else the warp computes it. The
+  /// builder's insertion point is then at the end of the loop's body.
+  sched::ForTilesOp walkKeys(TileSequence &sequence, const TileSequence::Visit &first, ArrayRef<Position> entry,
+                             IRMapping &mapping, bool follows, AtStage each);
 
   /// Whether there is a tile of work of this number: 1 or 0.
   Value hasNext(sched::ForWorkOp work, Value number) {

@@ -256,6 +256,25 @@ def _clamp(trace, func, x, low=None, high=None, *, min=None, max=None):
     return x
 
 
+def _search(trace, func, vector, x, *, out_int32=False, right=False, side=None, sorter=None):
+    """torch.searchsorted of a vector that the function reads."""
+    if sorter is not None:
+        fail(f"{func} takes a sorter, which attune does not; sort the vector outside of the function")
+    x, tensor = trace.expr(x), trace.whole_vector(func, vector).declare()
+    wanted = tensor.dtype if tensor.dtype in ("i32", "i64") else "f32"
+    if wanted == "i64" and x.dtype == "i32":
+        x = cast(x, "i64")
+    found = ex.searchsorted(tensor, x, right=right or side == "right")
+    return found if out_int32 else cast(found, "i64")
+
+
+def _bucketize(trace, func, x, boundaries, *, out_int32=False, right=False):
+    return _search(trace, func, boundaries, x, out_int32=out_int32, right=right)
+
+
+SEARCHES = {"searchsorted": _search, "bucketize": _bucketize}
+
+
 @_operation("_to_copy", "to", "type_as")
 def _to(trace, func, x, dtype=None, **_):
     x = trace.expr(x)

@@ -17,7 +17,7 @@ from ..errors import Error
 from ..expressions import Expr, as_expr, cast, fail, tensor_name, where
 from ..variant import line_of
 from . import vectors
-from .aten import OPERATIONS
+from .aten import OPERATIONS, SEARCHES
 from .kinds import check_kind
 from .numbers import Number, is_number, kind_of, plain
 from .ops import is_extent
@@ -111,14 +111,19 @@ class Read:
         self.source = source if as_it_is else Source("read", (source, dtype, max(1, len(self.sizes))))
         self.declared = None
 
-    def element(self, indices):
-        """An element, where PyTorch's negative indices count from the end. `indices` are expressions or Python's integers."""
+    def declare(self):
+        """The tensor that expressions read."""
         if self.declared is None:
             dtype = CAPTURED.get(CONVERTED.get(self.tensor.dtype, self.tensor.dtype))
             if dtype is None:
                 fail(f"tensor \"{self.name}\" is {self.tensor.dtype}, but captured tensors are float32, float16, bfloat16, float64, int8, int16, int32, int64, uint8 or bool; "
                      "convert it")
             self.declared = ex.tensor(self.name, dtype, min(max(1, self.tensor.dim()), _MOST_DIMS))  # a scalar is passed as a vector of one element
+        return self.declared
+
+    def element(self, indices):
+        """An element, where PyTorch's negative indices count from the end. `indices` are expressions or Python's integers."""
+        self.declare()
         if not indices:
             return self.declared[0]
         wrapped, known = [], True
@@ -189,6 +194,13 @@ class Trace:
             self.reads[id(tensor)] = Read(self.named(name), tensor, source)
             self.by_shape |= tensor.dim() > _MOST_DIMS
         return self.reads[id(tensor)]
+
+    def whole_vector(self, func, vector):
+        """The Read of a vector that an operation takes as a whole."""
+        if isinstance(vector, Traced) or vector.dim() != 1 or id(vector) in self.constants:
+            fail(f"{func} searches a tensor of rank 1 that the function reads, but got one of shape {list(vector.shape)} that is a part of another, or is made "
+                 "in the function; make it outside")
+        return self.read(vector)
 
     def named(self, name):
         """A name that the variant does not have yet."""
@@ -353,6 +365,8 @@ class Trace:
             return self.foreign_operation(func, args, kwargs)
         if name == "index":
             return self.index(args[0], args[1])
+        if name in SEARCHES:
+            return self.traced(SEARCHES[name](self, func, *args, **kwargs))
         changes = func._schema.is_mutable and name.endswith("_")
         handler = OPERATIONS.get(name[:-1] if changes else name)
         narrow = self.narrow_result(func, args, kwargs)

@@ -1,0 +1,62 @@
+//===- KernelProperties.cpp - What passes and printers look up about kernels and schedules ----===//
+
+#include "ir/NestedOps.h"
+#include "ir/sched/Sched.h"
+
+using namespace mlir;
+using namespace attune::sched;
+
+Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp view, int64_t rows, SwizzleAttr swizzle) {
+  auto type = cast<ViewType>(view.getResult().getType());
+  const int64_t columns = swizzle.getPanel() * 8 / type.getElementType().getIntOrFloatBitWidth();
+  auto mapType = TensorMapType::get(builder.getContext(), rows, columns, type.getElementType());
+  Value parameter = tile::ParamOp::create(builder, loc, type, view.getName());
+  return tile::named(TensorMapOp::create(builder, loc, mapType, parameter, swizzle),
+                     (view.getOwnName() + "_map").str());
+}
+
+AtAttr attune::sched::earliestPlace(Value read, Block &block) {
+  Operation *first = nullptr;
+  auto stageOf = [](Operation *op) { return placeOf(op) ? placeOf(op).getStage() : 0; };
+  for (Operation *user : read.getUsers()) {
+    Operation *op = block.findAncestorOpInBlock(*user);
+    if (!first || stageOf(op) < stageOf(first) || (stageOf(op) == stageOf(first) && op->isBeforeInBlock(first)))
+      first = op;
+  }
+  return first ? placeOf(first) : AtAttr();
+}
+
+int64_t attune::sched::fillingWarps(Operation *kernel) {
+  auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr);
+  return roles && roles.size() > 1 ? cast<RoleAttr>(roles[0]).getWarps() : 0;
+}
+
+int64_t attune::sched::deepestRing(KernelOp kernel) {
+  int64_t stages = 1;
+  for (auto shared : kernel.getBody().getOps<SharedOp>())
+    if (TileType type = shared.getResult().getType(); type.hasAxis("stage"))
+      stages = std::max(stages, type.size("stage"));
+  return stages;
+}
+
+bool attune::sched::isPersistent(KernelOp kernel) {
+  return holds<ForWorkOp>(kernel, [](ForWorkOp work) { return work.getOrder() != WorkOrder::Grid; });
+}
+
+bool attune::sched::claimsWork(KernelOp kernel) { return holds<ClaimWorkOp>(kernel); }
+
+bool attune::sched::waitsForLaunch(KernelOp kernel) { return holds<WaitLaunchOp>(kernel); }
+
+bool attune::sched::accessesOperands(Operation *op) {
+  auto isPlace = [](Type type) { return isa<ViewType, TensorMapType>(type); };
+  return op
+      ->walk([&](Operation *inner) {
+        if (isa<InPairsOp>(inner) || llvm::any_of(inner->getResultTypes(), isPlace))
+          return WalkResult::advance();
+        for (Value operand : inner->getOperands())
+          if (isPlace(operand.getType()) && !tile::capturedTensorOf(operand))
+            return WalkResult::interrupt();
+        return WalkResult::advance();
+      })
+      .wasInterrupted();
+}
