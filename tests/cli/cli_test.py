@@ -442,7 +442,7 @@ class Cli(unittest.TestCase):
         o, lse = attention(folder, lambda s, b, h, q, k: s, lambda b, h, q, k: document(q) == document(k))
         self.assertLess(max(o, lse), 1e-4)
         shown = self.attune("show", *given, "--shape", "1,1,1,256,256,64,64", "--tile-q", 32, "--tile-k", 32)
-        self.assertIn("visits 26 of 64 tiles", shown)
+        self.assertIn("visits 20 of 64 tiles", shown)
         self.attune("run", "--mask", "searchsorted(offset, q) == 0", "--tensor", f"offsets=i32:{offsets}", "--shape", "1,1,1,64,64,64,64", code=1)
         self.assertIn("mask:1:14: error: unknown tensor \"offset\"; did you mean offsets?\nsearchsorted(offset, q) == 0\n             ^", self.err)
         self.attune("run", "--mask", "searchsorted(offsets, 1.5) == 0", "--tensor", f"offsets=i32:{offsets}", "--shape", "1,1,1,64,64,64,64", code=1)
