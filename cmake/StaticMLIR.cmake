@@ -2,8 +2,6 @@
 #
 # The CMake targets of the archives export links to libLLVM.so and libMLIR.so (Debian builds them so), hence the archives are
 # named by path. lld takes from them only the members that something refers to, in any order.
-find_library(ATTUNE_LIBZ NAMES libz.a REQUIRED)
-find_library(ATTUNE_LIBZSTD NAMES libzstd.a REQUIRED)
 file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
 list(FILTER archives EXCLUDE REGEX "/lib(MLIRCAPI|MLIR[A-Za-z]*Test|LLVMTestingSupport|LLVMTestingAnnotations)")
 

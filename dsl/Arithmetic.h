@@ -38,4 +38,10 @@ template <> inline bool times(bool a, bool b) { return a && b; }
 template <typename T> T divide(T a, T b) { return b == 0 ? T(0) : b == -1 ? subtract(T(0), a) : T(a / b); }
 template <typename T> T remainder(T a, T b) { return b == 0 || b == -1 ? T(0) : T(a % b); }
 
+/// Whether an element of a vector in ascending order comes before x in it: where it is < x, or with `isRight` <= x. NaN
+/// comes after all numbers.
+template <typename T> bool isBefore(T element, T x, bool isRight) {
+  return isRight ? element <= x || x != x : element < x || (x != x && element == element);
+}
+
 } // namespace attune::dsl

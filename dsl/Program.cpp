@@ -1,7 +1,7 @@
 //===- Program.cpp - A variant as a flat list of operations -----------------===//
 #include "dsl/Program.h"
 
-#include "dsl/Arithmetic.h"
+#include "dsl/Elements.h"
 
 #include <algorithm>
 #include <bit>
@@ -343,26 +343,15 @@ void Evaluator::castOperation(const Instruction &instruction, Register &to) {
   }
 }
 
-static float realAt(const Tensor &tensor, int64_t element) {
-  return tensor.dtype == DType::F32   ? tensor.as<float>()[element]
-         : tensor.dtype == DType::F16 ? fromF16(tensor.as<uint16_t>()[element])
-                                      : fromBf16(tensor.as<uint16_t>()[element]);
-}
-
-static int64_t integerAt(const Tensor &tensor, int64_t element) {
-  return tensor.dtype == DType::I32   ? tensor.as<int32_t>()[element]
-         : tensor.dtype == DType::I64 ? tensor.as<int64_t>()[element]
-                                      : tensor.as<uint8_t>()[element] != 0;
-}
-
 /// The index at which bisection of `vector` would insert x: before elements that equal x, or after them if `isRight`.
 template <typename T, typename At> static int64_t bisect(const Tensor &vector, T x, bool isRight, At at) {
   int64_t low = 0, high = vector.shape[0];
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    const T element = at(vector, middle * vector.strides[0]);
-    const bool isBefore = isRight ? element <= x || x != x : element < x || (x != x && element == element);
-    (isBefore ? low : high) = isBefore ? middle + 1 : middle;
+    if (isBefore<T>(at(vector, middle * vector.strides[0]), x, isRight))
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }

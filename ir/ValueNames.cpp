@@ -1,7 +1,7 @@
 //===- ValueNames.cpp - Readable names of SSA values in printed text ----------===//
 
 #include "ir/ValueNames.h"
-#include "ir/attn/Search.h"
+#include "ir/attn/Attn.h"
 #include "ir/sched/Sched.h"
 #include "ir/tile/Tile.h"
 

@@ -45,7 +45,7 @@ def Recompute : Pass<"attn-recompute", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "architecture, as attn-tile-size">,
-    Option<"memoryBudget", "memory-budget", "int64_t", "0", "bytes of what is saved beside O and LSE">,
+    Option<"memoryBudget", "memory-budget", "int64_t", "0", "bytes that the forward pass may save in addition to O and LSE">,
     ListOption<"save", "save", "std::string", "values that are saved whatever the model says">,
     ListOption<"recompute", "recompute", "std::string", "values that are computed again whatever the model says">,
     Option<"queries", "sq", "int64_t", "4096", "queries to weigh for">,

@@ -168,7 +168,7 @@ struct KernelTable {
   }
 };
 
-/// The kernels by the symbol table, with the registers that their sections tell.
+/// The kernels that the symbol table lists. A kernel's number of registers is in the header of its section.
 Expected<KernelTable> kernelsOf(const CubinReader &reader, const std::vector<SectionHeader> &sections) {
   auto table = std::find_if(sections.begin(), sections.end(),
                             [](const SectionHeader &section) { return section.type == sectionSymbols; });

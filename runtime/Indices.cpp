@@ -8,7 +8,7 @@
 
 #include "attune/Indices.h"
 
-#include "dsl/Arithmetic.h"
+#include "dsl/Elements.h"
 #include "dsl/Ranges.h"
 #include "runtime/Launch.h"
 #include "runtime/ThreadPool.h"
@@ -179,13 +179,6 @@ Doubts doubtsOf(const Program &program, const Problem &problem) {
 // Scores, for index expressions that depend on them
 //===----------------------------------------------------------------------===//
 
-float elementAt(const Tensor &tensor, int64_t offset) {
-  if (tensor.dtype == DType::F32)
-    return tensor.as<float>()[offset];
-  const uint16_t bits = tensor.as<uint16_t>()[offset];
-  return tensor.dtype == DType::BF16 ? dsl::fromBf16(bits) : dsl::fromF16(bits);
-}
-
 /// The position of a key in operand k: the batch index (the page number where K is paged), and the row in that batch or
 /// page.
 struct KeyRow {
@@ -203,7 +196,7 @@ void scoresOf(const LaunchArgs &args, int64_t group, float scale, int64_t b, int
     const int64_t key = at.place * k[0] + h / group * k[1] + at.row * k[2];
     float sum = 0;
     for (int64_t d = 0; d < headDim; ++d)
-      sum += elementAt(args.q, query + d) * elementAt(args.k, key + d);
+      sum += dsl::realAt(args.q, query + d) * dsl::realAt(args.k, key + d);
     to[i] = scale * sum;
   }
 }

@@ -1,7 +1,7 @@
 //===- Scalars.cpp - Lowering scalar ops and the regions of maps ----------===//
 
 #include "codegen/cpu/Lowering.h"
-#include "ir/tile/Search.h"
+#include "ir/tile/Tile.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

@@ -1,7 +1,7 @@
 //===- Memory.cpp - Print loads and stores of elements, and addresses -----===//
 
 #include "codegen/cuda/KernelPrinter.h"
-#include "ir/tile/Search.h"
+#include "ir/tile/Tile.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 

@@ -20,7 +20,7 @@ std::string identifier(llvm::StringRef name);
 /// Whether `text` is an identifier as it stands.
 bool isIdentifier(llvm::StringRef text);
 
-/// `name` with a number that tells it from others that wish for it: `tile`, `tile2`, and of `x1` the second, `x1_2`.
+/// `name` for the number 1, else `name` and the number, with an underscore after a digit: `tile`, `tile2`, `x1_2`.
 std::string numbered(llvm::StringRef name, unsigned number);
 
 /// `name` without the number that made it unique in its scope: "tile" for "tile2".

@@ -5,7 +5,6 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <climits>
-#include <cstring>
 
 using llvm::StringRef, llvm::Twine;
 
@@ -74,15 +73,13 @@ void Source::comment(const Twine &text) {
 }
 
 void Source::statement(const Twine &text, StringRef origin) {
-  const std::string content = wrap(text.str(), 2 * depth);
-  const bool isNew = !origin.empty() && origin != lastOrigin;
-  // Behind the statement's last line where there is room, else above the statement.
-  const size_t lastLine = content.size() - (content.rfind('\n') + 1),
-               end = lastLine + (content.find('\n') == std::string::npos ? 2 * depth : 0);
-  const bool behind = isNew && end + strlen("  // ") + origin.size() <= lineWidth;
-  if (isNew && !behind)
+  const std::string lines = std::string(2 * depth, ' ') + wrap(text.str(), 2 * depth);
+  const std::string comment = origin.empty() || origin == lastOrigin ? "" : "  // " + origin.str();
+  const size_t lastLine = lines.size() - (lines.rfind('\n') + 1);
+  const bool hasRoom = comment.empty() || lastLine + comment.size() <= lineWidth;
+  if (!hasRoom)
     commentLines(origin);
-  body += std::string(2 * depth, ' ') + content + (behind ? "  // " + origin.str() : "") + "\n";
+  body += lines + (hasRoom ? comment : "") + "\n";
   lastOrigin = origin.str();
 }
 

@@ -18,8 +18,8 @@ public:
   void line(const llvm::Twine &text);
   /// Adds a comment, as many lines as it needs, after an empty line except at the start of a block.
   void comment(const llvm::Twine &text);
-  /// Adds a statement, wrapped over several lines if needed. `origin` is the user's source line; of consecutive
-  /// statements with the same `origin`, the first has a comment with `origin`, behind it or above it.
+  /// Adds a statement, wrapped over several lines if needed. `origin` is the user's source line. It is a comment of the
+  /// first of consecutive statements with that `origin`: at the end of the statement, or above it if the line is full.
   void statement(const llvm::Twine &text, llvm::StringRef origin);
   void indent() { ++depth; }
   void dedent() { --depth; }

@@ -5,7 +5,7 @@
 #include "codegen/sim/Apply.h"
 #include "codegen/sim/Arithmetic.h"
 #include "codegen/sim/Numbers.h"
-#include "ir/tile/Search.h"
+#include "ir/tile/Tile.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

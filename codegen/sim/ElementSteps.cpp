@@ -187,9 +187,10 @@ template <typename T> static Go searchAs(Machine &machine, Warp &warp, const Ste
       const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {middle}, 1);
       if (!from)
         return Go::Stop;
-      const T at = elementAt<T>(element, from);
-      const bool isBefore = step.flag ? at <= x || x != x : at < x || (x != x && at == at);
-      (isBefore ? low : high) = isBefore ? middle + 1 : middle;
+      if (dsl::isBefore(elementAt<T>(element, from), x, step.flag))
+        low = middle + 1;
+      else
+        high = middle;
     }
     warp.set(step.out[0], lane, int32_t(low));
   }

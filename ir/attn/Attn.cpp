@@ -5,7 +5,6 @@
 #include "attune/DType.h"
 #include "ir/RegionText.h"
 #include "ir/ValueNames.h"
-#include "ir/attn/Search.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -29,10 +28,6 @@ void AttnDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/attn/AttnOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/attn/AttnSearch.cpp.inc"
       >();
   for (StringRef dialect : {"attn", "arith", "math"})
     nameValues(getContext(), dialect);
@@ -411,26 +406,45 @@ LogicalResult AttentionOp::verifyRegions() {
   return verifyGradients(*this);
 }
 
-/// The captured tensor `name` that `op` indexes; an error where `attention` has none, or its rank is not `indices`.
-static FailureOr<CapturedTensorAttr> findIndexed(Operation *op, AttentionOp attention, StringRef name, size_t indices) {
+/// The captured tensor `name` of the attention around `op`; an error where there is none.
+static FailureOr<CapturedTensorAttr> findCaptured(Operation *op, StringRef name) {
+  auto attention = op->getParentOfType<AttentionOp>();
+  if (!attention)
+    return op->emitOpError("must be inside attn.attention");
   CapturedTensorAttr tensor = attention.findTensor(name);
   if (!tensor)
     return op->emitOpError() << "unknown captured tensor '" << name << "'";
-  if (tensor.getRank() != int64_t(indices))
-    return op->emitOpError() << "captured tensor '" << name << "' of rank " << tensor.getRank() << " takes "
-                             << tensor.getRank() << " indices, got " << indices;
+  return tensor;
+}
+
+/// The captured tensor `name` that `op` indexes; an error where there is none, or its rank is not `indices`.
+static FailureOr<CapturedTensorAttr> findIndexed(Operation *op, StringRef name, size_t indices) {
+  FailureOr<CapturedTensorAttr> tensor = findCaptured(op, name);
+  if (succeeded(tensor) && tensor->getRank() != int64_t(indices))
+    return op->emitOpError() << "captured tensor '" << name << "' of rank " << tensor->getRank() << " takes "
+                             << tensor->getRank() << " indices, got " << indices;
   return tensor;
 }
 
 LogicalResult LoadOp::verify() {
-  auto attention = (*this)->getParentOfType<AttentionOp>();
-  if (!attention)
-    return emitOpError("must be inside attn.attention");
-  FailureOr<CapturedTensorAttr> tensor = findIndexed(*this, attention, getName(), getIndices().size());
+  FailureOr<CapturedTensorAttr> tensor = findIndexed(*this, getName(), getIndices().size());
   if (failed(tensor))
     return failure();
   if (getResult().getType() != valueType(tensor->getElementType()))
     return emitOpError() << "elements of '" << getName() << "' are " << valueType(tensor->getElementType());
+  return success();
+}
+
+LogicalResult SearchOp::verify() {
+  FailureOr<CapturedTensorAttr> tensor = findCaptured(*this, getName());
+  if (failed(tensor))
+    return failure();
+  if (tensor->getRank() != 1)
+    return emitOpError() << "searches a captured tensor of rank 1, but '" << getName() << "' has rank "
+                         << tensor->getRank();
+  if (valueType(tensor->getElementType()) != getX().getType())
+    return emitOpError() << "elements of '" << getName() << "' are " << valueType(tensor->getElementType())
+                         << ", but x is " << getX().getType();
   return success();
 }
 
@@ -445,7 +459,7 @@ LogicalResult AddGradientOp::verify() {
   const std::optional<GradientsAttr> gradients = attention.getGradients();
   if (!gradients || !llvm::is_contained(gradients->getTensors(), getNameAttr()))
     return emitOpError() << "adds to the gradient of '" << getName() << "', which the attention does not give";
-  return findIndexed(*this, attention, getName(), getIndices().size());
+  return findIndexed(*this, getName(), getIndices().size());
 }
 
 LogicalResult ScalarOp::verify() {

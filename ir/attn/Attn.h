@@ -45,4 +45,7 @@ inline constexpr llvm::StringLiteral savedAttr = "attn.saved";
 /// The type inside expressions of an element whose type in memory is `type`: f32 for f16 and bf16, i1 for i8 (bool).
 mlir::Type valueType(mlir::Type type);
 
+/// The name of the result of a search of the captured vector `vector`.
+inline std::string nameOfSearch(llvm::StringRef vector) { return (vector + "_count").str(); }
+
 } // namespace attune::attn

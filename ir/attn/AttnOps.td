@@ -157,7 +157,6 @@ def LoadOp : AttnOp<"load", [Pure]> {
   let hasVerifier = 1;
 }
 
-// The declarations of search ops are generated into files of their own (ir/CMakeLists.txt).
 def SearchOp : AttnOp<"search", [Pure]> {
   let summary = "count the elements of a captured vector that come before a number";
   let description = [{

@@ -1,7 +1,7 @@
 //===- FromVariant.cpp - From the expression graph to attn ------------------===//
 
 #include "ir/attn/FromVariant.h"
-#include "ir/attn/Search.h"
+#include "ir/attn/Attn.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

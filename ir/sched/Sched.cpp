@@ -19,8 +19,6 @@ using attune::tile::MemorySpace;
 #include "ir/sched/SchedAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
 #include "ir/sched/SchedTypes.cpp.inc"
-#define GET_OP_CLASSES
-#include "ir/sched/SchedOps.cpp.inc"
 
 void SchedDialect::initialize() {
   addAttributes<

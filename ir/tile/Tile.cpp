@@ -4,7 +4,6 @@
 #include "ir/RegionText.h"
 #include "ir/Terminators.h"
 #include "ir/ValueNames.h"
-#include "ir/tile/Search.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -29,10 +28,6 @@ void TileDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/tile/TileOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/tile/TileSearch.cpp.inc"
       >();
   for (StringRef dialect : {"tile", "arith", "math"})
     nameValues(getContext(), dialect);
@@ -590,6 +585,16 @@ LogicalResult ElementOp::verify() {
                          << " indices and in_range flags";
   if (getResult().getType() != attn::valueType(view.getElementType()))
     return emitOpError() << "elements of " << view << " are " << attn::valueType(view.getElementType());
+  return success();
+}
+
+LogicalResult SearchOp::verify() {
+  ViewType view = getView().getType();
+  if (view.getRank() != 1)
+    return emitOpError() << "searches a view of rank 1, got " << view;
+  if (attn::valueType(view.getElementType()) != getX().getType())
+    return emitOpError() << "elements of " << view << " are " << attn::valueType(view.getElementType()) << ", but x is "
+                         << getX().getType();
   return success();
 }
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ir/attn/Attn.h"
 #include "ir/attn/FromVariant.h"
-#include "ir/attn/Search.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/mask/MaskAnalysis.h"

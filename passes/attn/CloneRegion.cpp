@@ -2,8 +2,8 @@
 
 #include "passes/attn/CloneRegion.h"
 
-#include "ir/attn/Search.h"
-#include "ir/tile/Search.h"
+#include "ir/attn/Attn.h"
+#include "ir/tile/Tile.h"
 
 using namespace mlir;
 using namespace attune;

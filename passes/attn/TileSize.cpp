@@ -2,7 +2,7 @@
 
 #include "passes/attn/TileSize.h"
 
-#include "ir/attn/Search.h"
+#include "ir/attn/Attn.h"
 #include "passes/Passes.h"
 #include "passes/analysis/cost/BackwardPlan.h"
 #include "passes/analysis/mask/MaskAnalysis.h"

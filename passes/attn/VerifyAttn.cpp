@@ -7,7 +7,7 @@
 
 #include "passes/Passes.h"
 
-#include "ir/attn/Search.h"
+#include "ir/attn/Attn.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

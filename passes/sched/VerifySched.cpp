@@ -8,7 +8,7 @@
 
 #include "arch/ArchInfo.h"
 #include "ir/NestedOps.h"
-#include "ir/tile/Search.h"
+#include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/copies/CopyOrder.h"
 #include "passes/analysis/dataflow/Dependences.h"

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/tile/Search.h"
+#include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/score/Distances.h"
 #include "passes/analysis/score/MapPatterns.h"

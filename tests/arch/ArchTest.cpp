@@ -327,10 +327,10 @@ TEST_CASE("the search of a block pattern fits beside the largest tiles") {
 TEST_CASE("the backward pass multiplies by warpgroups") {
   // Mask and exponents alone leave registers for all of it.
   const std::set<std::string> plain = {"plain", "causal", "window", "documents", "segments", "chunked"};
-  size_t next = 0;
+  tests::Sample sample(5);
   for (const std::string variant : variants)
     for (int dim : {64, 128}) {
-      if (next++ % tests::sampleStep(5))
+      if (!sample.takes())
         continue;
       INFO(variant << ", D " << dim);
       Expected<KernelImage> image = compileImage(
@@ -360,10 +360,10 @@ TEST_CASE("so it does for heads that see other keys each") {
   };
   const std::vector<TensorDecl> tensors = {
       {"blocks", DType::I32, 4}, {"sizes", DType::I32, 1}, {"shown", DType::Bool, 4}};
-  size_t next = 0;
+  tests::Sample sample(3);
   for (const char *mask : masks)
     for (int dim : {64, 128}) {
-      if (next++ % tests::sampleStep(3))
+      if (!sample.takes())
         continue;
       INFO(mask << ", D " << dim);
       Expected<Variant> variant = Variant::parse("heads", {.mask = mask, .tensors = tensors});

@@ -1,7 +1,7 @@
 //===- FromVariantTest.cpp - Variants as attn regions -------------------------===//
 
 #include "ir/attn/FromVariant.h"
-#include "ir/attn/Search.h"
+#include "ir/attn/Attn.h"
 #include "tests/attn/RegionInterpreter.h"
 
 #include "attune/Builtins.h"

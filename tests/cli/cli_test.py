@@ -852,7 +852,7 @@ class Cli(unittest.TestCase):
             file = self.path("read_back.mlir")
             self.attune("compile", "softcap", *(("--arch", "cpu", "--head-dim", 64) if stage == "llvm" else base), "--emit", stage, "-o", file)
             self.assertEqual(self.attune("compile", file, "--emit", "cuda", code=2), "")
-            remedy = ", and --cuda FILE takes this beside the variant" if stage == "cuda" else ""
+            remedy = ", and --cuda FILE takes this together with the variant" if stage == "cuda" else ""
             self.assertEqual(self.err, f"error: {file} holds {name}, which is not read back; what --emit dsl, attn, tile or sched writes is{remedy}\n")
         # Of text in neither form the suffix says what was meant.
         file = self.write("neither.json", "name: x\n")

@@ -3,6 +3,7 @@
 #include "attune/attune.h"
 #include "runtime/Cache.h"
 #include "runtime/Nvrtc.h"
+#include "tests/driver/Driver.h"
 #include "tools/reference/Compare.h"
 
 #include <catch2/catch.hpp>
@@ -16,6 +17,7 @@
 #include <thread>
 
 using namespace attune;
+using attune::tests::causalVariant;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -38,10 +40,6 @@ struct CacheFolder {
   }
   size_t entries() const { return KernelCache(path).list()->size(); }
 };
-
-Variant causalVariant() {
-  return Variant("causal").mask([](Index, Index, Index q, Index k) { return q >= k; });
-}
 
 /// The largest difference of O to the float64 reference, with its limit.
 reference::Comparison runOnCpu(const Kernel &kernel, const Variant &variant, int64_t length) {

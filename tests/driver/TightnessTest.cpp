@@ -14,14 +14,15 @@ using reference::HostTensor;
 
 namespace {
 
-constexpr int64_t length = 4096;
+constexpr int64_t sequenceLength = 4096;
 
-/// One class for each element, [length, length].
+/// One class for each element, [sequenceLength, sequenceLength].
 std::vector<uint8_t> elements(const Variant &variant, const reference::Problem &given) {
   reference::Problem problem = given;
   problem.variant = &variant;
-  problem.q = problem.k = problem.v = {f32, {1, 1, length, 16}, {}};
-  Expected<std::vector<uint8_t>> visible = reference::visibleElements(problem, {.queries = length, .keys = length});
+  problem.q = problem.k = problem.v = {f32, {1, 1, sequenceLength, 16}, {}};
+  Expected<std::vector<uint8_t>> visible =
+      reference::visibleElements(problem, {.queries = sequenceLength, .keys = sequenceLength});
   if (!visible)
     FAIL(visible.error().message);
   return *visible;
@@ -42,17 +43,17 @@ void check(const std::string &mask, const std::map<std::string, int32_t> &scalar
   Expected<Variant> variant = Variant::parse("v", text);
   REQUIRE(variant);
   // Documents of 30 to 700 tokens.
-  HostTensor ids = HostTensor::zeros(i32, {length});
-  for (int64_t i = 0, document = 0, end = 300; i < length; ++i) {
+  HostTensor ids = HostTensor::zeros(i32, {sequenceLength});
+  for (int64_t i = 0, document = 0, end = 300; i < sequenceLength; ++i) {
     if (i == end)
       end += 30 + ++document * 173 % 670;
     ids.set(i, double(document));
   }
   reference::Problem problem;
   problem.tensors["ids"] = ids;
-  TileMapArgs args{.sizes = {1, 1, 1, length, length}};
+  TileMapArgs args{.sizes = {1, 1, 1, sequenceLength, sequenceLength}};
   if (mask.find("ids") != std::string::npos)
-    args.tensors = {{"ids", Tensor::contiguous(ids.data.data(), i32, {length})}};
+    args.tensors = {{"ids", Tensor::contiguous(ids.data.data(), i32, {sequenceLength})}};
   for (const auto &[name, value] : scalars) {
     problem.scalars[name] = reference::scalarOf(i32, value);
     args.scalars.push_back({name, value});
@@ -64,8 +65,9 @@ void check(const std::string &mask, const std::map<std::string, int32_t> &scalar
     args.tileK = tileK;
     Expected<TileMap> map = tileMap(*variant, args);
     REQUIRE(map);
-    const Tightness of = testing::compare(
-        *map, args.sizes, [&](int64_t, int64_t, int64_t q, int64_t k) { return visible[size_t(q * length + k)] != 0; });
+    const Tightness of = testing::compare(*map, args.sizes, [&](int64_t, int64_t, int64_t q, int64_t k) {
+      return visible[size_t(q * sequenceLength + k)] != 0;
+    });
     CHECK(double(of.emptyFound) >= (tileQ == 192 ? shares.skippedBy192 : 0.99) * double(of.empty));
     CHECK(double(of.fullFound) >= shares.unmasked * double(of.full));
   }

@@ -1,5 +1,6 @@
 //===- TileMapTest.cpp - Tiles of masks against brute force -------------------===//
 
+#include "tests/driver/Driver.h"
 #include "tests/driver/Tightness.h"
 
 #include <catch2/catch.hpp>
@@ -7,16 +8,11 @@
 #include <numeric>
 
 using namespace attune;
+using attune::tests::must;
 using namespace attune::testing;
 
 namespace {
 using Sees = std::function<bool(int64_t b, int64_t h, int64_t q, int64_t k)>;
-
-template <typename T> T must(Expected<T> value) {
-  INFO((value ? "" : value.error().message));
-  REQUIRE(value);
-  return std::move(*value);
-}
 
 void checkTight(const Variant &variant, const TileMapArgs &args, const Sees &sees) {
   INFO(variant.name());

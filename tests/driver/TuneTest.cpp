@@ -6,6 +6,7 @@
 #include "driver/Tuner.h"
 #include "passes/analysis/cost/PlanSpace.h"
 #include "runtime/Cache.h"
+#include "tests/driver/Driver.h"
 #include "tools/reference/Compare.h"
 
 #include <catch2/catch.hpp>
@@ -20,6 +21,8 @@
 #include <unistd.h>
 
 using namespace attune;
+using attune::tests::causalVariant;
+using attune::tests::must;
 using namespace attune::driver;
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
@@ -50,16 +53,6 @@ struct Folder {
     return entries.front().path;
   }
 };
-
-Variant causalVariant(const char *name = "causal") {
-  return Variant(name).mask([](Index, Index, Index q, Index k) { return q >= k; });
-}
-
-template <typename T> T must(Expected<T> value) {
-  INFO((value ? "" : value.error().message));
-  REQUIRE(value);
-  return std::move(*value);
-}
 
 std::vector<TuneResult> tuned(const Folder &folder, const TuneOptions &tuning = {.seconds = 60, .candidates = 8},
                               const Variant &variant = causalVariant(), ProblemSizes of = sizes) {

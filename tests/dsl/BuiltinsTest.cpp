@@ -1,14 +1,14 @@
 //===- BuiltinsTest.cpp - Built-in masks, scores and the registry -----------===//
 #include "attune/attune.h"
+#include "tests/dsl/Expressions.h"
 
 #include <catch2/catch.hpp>
 #include <set>
 
 using namespace attune;
+using namespace attune::tests;
 
 namespace {
-
-std::string message(const Variant &variant) { return variant.error() ? variant.error()->message : "no error"; }
 
 /// The key of the variant whose mask is this text.
 std::string maskKey(std::string text, std::vector<TensorDecl> tensors = {}, std::vector<ScalarDecl> scalars = {}) {

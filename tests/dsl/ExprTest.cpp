@@ -1,23 +1,18 @@
 //===- ExprTest.cpp - Typing, constants, captured tensors, source lines -----===//
 #include "attune/attune.h"
+#include "tests/dsl/Expressions.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
 using namespace attune;
+using namespace attune::tests;
 
 namespace {
 
-const Score s = inputScore();
-const Index b = coordinate(Coordinate::B);
-const Index h = coordinate(Coordinate::H);
-const Index q = coordinate(Coordinate::Q);
-const Index k = coordinate(Coordinate::K);
 const Expr wide = scalar("wide", i64);
 const Expr flag = scalar("flag", boolean);
-
-std::string message(const Expr &expr) { return expr.error() ? expr.error()->message : "no error"; }
 
 } // namespace
 

@@ -8,7 +8,7 @@ using namespace attune;
 
 namespace {
 
-std::string message(const Normaliser &definition) {
+std::string normaliserMessage(const Normaliser &definition) {
   Expected<NormaliserExpressions> read = parseExpressions(definition);
   return read ? "no error" : read.error().text();
 }
@@ -45,7 +45,7 @@ TEST_CASE("softmax is the normaliser of a variant that names none, and leaves it
 TEST_CASE("the normalisers that come with attune") {
   for (const Normaliser &each :
        {normalisers::softmax(), normalisers::softmaxWithSink("sinks"), normalisers::sigmoid(), normalisers::none()})
-    CHECK(message(each) == "no error");
+    CHECK(normaliserMessage(each) == "no error");
   const Variant sink = Variant("v").normaliser(normalisers::softmaxWithSink("sinks"));
   CHECK(sink.hasLse());
   CHECK(sink.tensors() == std::vector<TensorDecl>{{"sinks", f32, 1}});
@@ -123,32 +123,34 @@ TEST_CASE("errors of a normaliser in JSON, to the letter") {
 TEST_CASE("mistakes in a definition, to the letter") {
   Normaliser definition = normalisers::softmax();
   definition.name = "two words";
-  CHECK(message(definition) == "error: normaliser \"two words\" is not named by an identifier; use letters, digits and "
-                               "underscores, and no digit first");
-  CHECK(message({.name = "n"}) ==
+  CHECK(normaliserMessage(definition) ==
+        "error: normaliser \"two words\" is not named by an identifier; use letters, digits and "
+        "underscores, and no digit first");
+  CHECK(normaliserMessage({.name = "n"}) ==
         "error: normaliser \"n\" has no p; write what a score x weighs, for example .p = \"sigmoid(x)\"");
-  CHECK(message({.name = "n", .statistics = {{"q"}}, .p = "0"}) ==
+  CHECK(normaliserMessage({.name = "n", .statistics = {{"q"}}, .p = "0"}) ==
         "error: normaliser \"n\" has a statistic name \"q\" is reserved; use a name other than s b h q k B H Sq Sk");
-  CHECK(message({.name = "n", .statistics = {{"x"}}, .p = "0"}) ==
+  CHECK(normaliserMessage({.name = "n", .statistics = {{"x"}}, .p = "0"}) ==
         "error: normaliser \"n\" has a statistic \"x\", but x is what expressions call the score; use another name");
-  CHECK(message({.name = "n", .statistics = {{"m"}, {"m"}}, .p = "0"}) ==
+  CHECK(normaliserMessage({.name = "n", .statistics = {{"m"}, {"m"}}, .p = "0"}) ==
         "error: normaliser \"n\" has two statistics \"m\"; use one name for each");
-  CHECK(message({.name = "n", .statistics = {{"m", Reduction::Sum, NAN}}, .p = "0"}) ==
+  CHECK(normaliserMessage({.name = "n", .statistics = {{"m", Reduction::Sum, NAN}}, .p = "0"}) ==
         "error: normaliser \"n\" starts statistic \"m\" from NaN; use a number");
-  CHECK(message(normalisers::softmaxWithSink("m")) ==
+  CHECK(normaliserMessage(normalisers::softmaxWithSink("m")) ==
         "error: normaliser \"softmax_sink\" reads a tensor \"m\", but has a value of that name; use another name");
-  CHECK(message(with(&Normaliser::base, "l")) ==
+  CHECK(normaliserMessage(with(&Normaliser::base, "l")) ==
         "error: base of normaliser \"mine\": unknown name \"l\"; declare it as a scalar, index it as a tensor as in "
         "l[h], or use b h B H Sq Sk true false inf nan m\nl\n^");
-  CHECK(message(with(&Normaliser::divisor, "l + k")) ==
+  CHECK(normaliserMessage(with(&Normaliser::divisor, "l + k")) ==
         "error: divisor of normaliser \"mine\": k is not visible in a normaliser, which sees b h B H Sq Sk true false "
         "inf nan l m; what depends on positions belongs in the score\nl + k\n    ^");
-  CHECK(message(with(&Normaliser::divisor, "l + sinks[h]")) ==
+  CHECK(normaliserMessage(with(&Normaliser::divisor, "l + sinks[h]")) ==
         "error: divisor of normaliser \"mine\" reads a tensor that is not among .tensors; declare it there\nl + "
         "sinks[h]\n^");
-  CHECK(message(with(&Normaliser::lse, "l > 0")) ==
+  CHECK(normaliserMessage(with(&Normaliser::lse, "l > 0")) ==
         "error: lse of normaliser \"mine\" is bool, but must be a number; use select(c, a, b)\nl > 0\n^");
-  CHECK(message(with(&Normaliser::p, "causal() ? exp(x - base) : 0")).find("reads s, q or k") != std::string::npos);
+  CHECK(normaliserMessage(with(&Normaliser::p, "causal() ? exp(x - base) : 0")).find("reads s, q or k") !=
+        std::string::npos);
 }
 
 TEST_CASE("p of a hidden key is known to be 0") {
@@ -156,11 +158,12 @@ TEST_CASE("p of a hidden key is known to be 0") {
        {"exp(x - base)", "exp2(x * 2 - base)", "sigmoid(x)", "x == -inf ? 0 : x", "max(x, 0)", "1 / (1 + exp(-x))",
         "x > 0 ? x * x : 0", "x <= -1e30 ? 0 : 1", "0 / x", "0.5 * (1 + tanh(x))", "x != -inf && x > base ? x : 0",
         "exp(min(x, base))", "exp(x) * sigmoid(base)", "tanh(sin(base)) * exp(x)"})
-    CHECK(message(with(&Normaliser::p, p)) == "no error");
+    CHECK(normaliserMessage(with(&Normaliser::p, p)) == "no error");
   for (const char *p : {"x", "1", "exp(-x)", "x * x", "max(x, base)", "exp(x) + base", "base", "tanh(x)", "sin(x)"})
-    CHECK(message(with(&Normaliser::p, p)) == "error: normaliser \"mine\" gives a hidden key, x = -inf, a p that is "
-                                              "not 0 or not known to be; write x == -inf "
-                                              "? 0 : ...");
+    CHECK(normaliserMessage(with(&Normaliser::p, p)) ==
+          "error: normaliser \"mine\" gives a hidden key, x = -inf, a p that is "
+          "not 0 or not known to be; write x == -inf "
+          "? 0 : ...");
 }
 
 TEST_CASE("a mistake is placed on the user's line") {

@@ -2,23 +2,22 @@
 #include "attune/attune.h"
 #include "dsl/Program.h"
 #include "dsl/Ranges.h"
+#include "tests/dsl/Expressions.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
 using namespace attune;
+using namespace attune::tests;
 
 namespace {
 
-const Index q = coordinate(Coordinate::Q), k = coordinate(Coordinate::K);
-const Captured offsets = captured("offsets", i32, rank(1)), wide = captured("wide", i64, rank(1)),
+const Captured offsets = captured("offsets", i32, rank(1)), longOffsets = captured("wide", i64, rank(1)),
                levels = captured("levels", f16, rank(1));
 
-std::string message(const Expr &expr) { return expr.error() ? expr.error()->message : "no error"; }
-
 /// The mask printed back, or the error.
-std::string mask(std::string source) {
+std::string maskText(std::string source) {
   auto variant = Variant::parse("v", {.mask = std::move(source),
                                       .tensors = {{"offsets", i32, 1},
                                                   {"wide", i64, 1},
@@ -67,7 +66,7 @@ TEST_CASE("searchsorted is an integer of one vector, one number and a side") {
   CHECK(canonical(left + right) == "%0 = coordinate i32 q\n%1 = searchsorted i32 offsets i32 left %0\n"
                                    "%2 = searchsorted i32 offsets i32 right %0\n%3 = add i32 %1 %2\n");
   CHECK(canonical(searchsorted(levels, 2)) == canonical(searchsorted(levels, 2.0f)));
-  CHECK(searchsorted(wide, 7).node().operands[0]->type == i64);
+  CHECK(searchsorted(longOffsets, 7).node().operands[0]->type == i64);
 }
 
 TEST_CASE("searchsorted refuses what it cannot compare") {
@@ -75,7 +74,7 @@ TEST_CASE("searchsorted refuses what it cannot compare") {
         "searchsorted takes a tensor of rank 1, but \"table\" has rank 2; bind the vector as a tensor of its own");
   CHECK(message(searchsorted(captured("flags", boolean, rank(1)), q)) ==
         "searchsorted takes a tensor of numbers, but \"flags\" is bool; bind it as i32");
-  CHECK(message(searchsorted(wide, q)) ==
+  CHECK(message(searchsorted(longOffsets, q)) ==
         "searchsorted of \"wide\", whose elements are i64, takes an i64, but got i32; convert with cast(x, i64)");
   CHECK(message(searchsorted(levels, q)) ==
         "searchsorted of \"levels\", whose elements are f16, takes an f32, but got i32; convert with cast(x, f32)");
@@ -91,39 +90,39 @@ TEST_CASE("searchsorted in text") {
   for (const char *source :
        {"searchsorted(offsets, q, right) == searchsorted(offsets, k, right)", "searchsorted(offsets, q) > 0",
         "searchsorted(wide, i64(q)) < n", "searchsorted(levels, f32(q)) < searchsorted(levels, 3.0, right)"})
-    CHECK(mask(source) == source);
-  CHECK(mask("searchsorted(offsets, q, left) == 1") == "searchsorted(offsets, q) == 1");
-  CHECK(mask("searchsorted(offset, q) == 0") == "mask:1:14: error: unknown tensor \"offset\"; did you mean "
-                                                "offsets?\nsearchsorted(offset, q) == 0\n             ^");
+    CHECK(maskText(source) == source);
+  CHECK(maskText("searchsorted(offsets, q, left) == 1") == "searchsorted(offsets, q) == 1");
+  CHECK(maskText("searchsorted(offset, q) == 0") == "mask:1:14: error: unknown tensor \"offset\"; did you mean "
+                                                    "offsets?\nsearchsorted(offset, q) == 0\n             ^");
   CHECK(
-      mask("searchsorted(q, offsets) == 0") ==
+      maskText("searchsorted(q, offsets) == 0") ==
       "mask:1:14: error: unknown tensor \"q\"; declare the vector that searchsorted reads, for example as i32 of rank "
       "1\nsearchsorted(q, offsets) == 0\n             ^");
-  CHECK(mask("searchsorted(2, q) == 0") ==
+  CHECK(maskText("searchsorted(2, q) == 0") ==
         "mask:1:14: error: expected the name of a captured tensor as the first argument of searchsorted, but found "
         "\"2\"\nsearchsorted(2, q) == 0\n             ^");
   CHECK(
-      mask("searchsorted(offsets[q], k) == 0") ==
+      maskText("searchsorted(offsets[q], k) == 0") ==
       "mask:1:21: error: searchsorted takes the whole tensor \"offsets\", not an element; write searchsorted(offsets, "
       "x)\nsearchsorted(offsets[q], k) == 0\n                    ^");
-  CHECK(mask("searchsorted(offsets) == 0") ==
+  CHECK(maskText("searchsorted(offsets) == 0") ==
         "mask:1:21: error: expected \",\", but found \")\"\nsearchsorted(offsets) == 0\n                    ^");
-  CHECK(mask("searchsorted(offsets, q, up) == 0") ==
+  CHECK(maskText("searchsorted(offsets, q, up) == 0") ==
         "mask:1:26: error: expected left or right, but found \"up\"\nsearchsorted(offsets, q, up) == 0\n"
         "                         ^");
-  CHECK(mask("searchsorted(offsets, q, right=true) == 0") ==
+  CHECK(maskText("searchsorted(offsets, q, right=true) == 0") ==
         "mask:1:31: error: arguments have no names; write searchsorted(offsets, x, right)\n"
         "searchsorted(offsets, q, right=true) == 0\n                              ^");
-  CHECK(mask("q < searchsorted(wide, q)") ==
+  CHECK(maskText("q < searchsorted(wide, q)") ==
         "mask:1:5: error: searchsorted of \"wide\", whose elements are i64, takes an i64, but got i32; convert with "
         "cast(x, i64)\nq < searchsorted(wide, q)\n    ^");
-  CHECK(mask("searchsorted(table, 1.0) == 0") ==
+  CHECK(maskText("searchsorted(table, 1.0) == 0") ==
         "mask:1:1: error: searchsorted takes a tensor of rank 1, but \"table\" has rank 2; bind the vector as a tensor "
         "of its own\nsearchsorted(table, 1.0) == 0\n^");
-  CHECK(mask("searchsorted == 0") ==
+  CHECK(maskText("searchsorted == 0") ==
         "mask:1:1: error: \"searchsorted\" is a function; write searchsorted(...)\nsearchsorted == 0\n^");
-  CHECK(mask("searchsort(offsets, q) == 0") == "mask:1:1: error: unknown function \"searchsort\"; did you mean "
-                                               "searchsorted?\nsearchsort(offsets, q) == 0\n^");
+  CHECK(maskText("searchsort(offsets, q) == 0") == "mask:1:1: error: unknown function \"searchsort\"; did you mean "
+                                                   "searchsorted?\nsearchsort(offsets, q) == 0\n^");
 }
 
 TEST_CASE("a variant that searches declares the vector, in JSON too") {

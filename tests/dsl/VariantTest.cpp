@@ -1,14 +1,14 @@
 //===- VariantTest.cpp - Variants built in C++ ------------------------------===//
 #include "attune/attune.h"
+#include "tests/dsl/Expressions.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 
 using namespace attune;
+using namespace attune::tests;
 
 namespace {
-
-std::string message(const Variant &variant) { return variant.error() ? variant.error()->message : "no error"; }
 
 auto score(const Expr &expr) {
   return [=](Score, Index, Index, Index, Index) { return expr; };
@@ -16,10 +16,6 @@ auto score(const Expr &expr) {
 auto mask(const Expr &expr) {
   return [=](Index, Index, Index, Index) { return expr; };
 }
-
-const Index h = coordinate(Coordinate::H);
-const Index q = coordinate(Coordinate::Q);
-const Index k = coordinate(Coordinate::K);
 
 } // namespace
 

@@ -168,7 +168,7 @@ std::string withoutLocations(const std::string &text) {
 
 /// `cuda` without the comments that say which line of the source an expression came from.
 std::string withoutPlaces(const std::string &cuda) {
-  // Behind a statement, or in a line of its own above it.
+  // Such a comment is a line of its own, or ends a statement.
   const std::string without = std::regex_replace(cuda, std::regex("\n *// [^ \n]*:[0-9]+(?=\n)"), "");
   return std::regex_replace(without, std::regex("  // [^ \n]*:[0-9]+\n"), "\n");
 }

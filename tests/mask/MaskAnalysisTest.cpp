@@ -1,9 +1,9 @@
 //===- MaskAnalysisTest.cpp - The mask analysis against every element ---------===//
 
 #include "passes/analysis/mask/MaskAnalysis.h"
+#include "ir/attn/Attn.h"
 #include "ir/attn/FromVariant.h"
-#include "ir/attn/Search.h"
-#include "ir/tile/Search.h"
+#include "ir/tile/Tile.h"
 #include "tests/Sample.h"
 #include "tests/attn/RegionInterpreter.h"
 

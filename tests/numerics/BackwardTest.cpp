@@ -53,13 +53,13 @@ TEST_CASE("normalisers") { runGroup("normalisers"); }
 
 TEST_CASE("the gradient of LSE comes in beside that of O") {
   const Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 113, .keys = 203, .headDim = 64};
-  size_t next = 0;
+  Sample sample(4);
   for (DType dtype : {f32, bf16, f16})
     for (const Variant &variant : {Variant("plain"), Variant("causal").mask(causal()),
                                    Variant("padded").mask(keyPadding(captured("lengths", i32, rank(1)))),
                                    Variant("sink").mask(causal()).normaliser(normalisers::softmaxWithSink("sinks")),
                                    Variant("softcap").score(softcap(5)).dropout(0.1f)}) {
-      if (next++ % sampleStep(4))
+      if (!sample.takes())
         continue;
       Verdict verdict =
           checkBackward(makeCase("dLSE " + variant.name(), variant, dtype, shape, 3), Target::cpu(), {.lse = true});

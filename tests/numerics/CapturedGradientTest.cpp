@@ -16,8 +16,6 @@ using attune::reference::HostTensor;
 
 namespace {
 
-constexpr DType dtypes[] = {f32, bf16, f16};
-
 void check(const Asked &asked) {
   Verdict verdict = checkBackward(asked.test, Target::cpu(), asked.gradients);
   INFO(verdict.text);
@@ -70,20 +68,20 @@ TEST_CASE("gradients of all kinds of captured tensors") {
 
 TEST_CASE("gradients of captured tensors are those of differences") {
   const Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 9, .keys = 13, .headDim = 8};
-  size_t next = 0;
+  Sample sample(4);
   for (const std::vector<Reader> &readers : {orderedReaders(), scatteredReaders()})
     for (const Reader &reader : readers)
       for (const Learned &tensor : reader.tensors)
-        if (tensor.dtype == f32 && next++ % sampleStep(4) == 0)
+        if (tensor.dtype == f32 && sample.takes())
           checkDifferences(reader, shape);
 }
 
 TEST_CASE("gradients with an offset of queries, in any layout") {
-  size_t next = 0;
+  Sample sample(5);
   for (const std::vector<Reader> &readers : {orderedReaders(), scatteredReaders()})
     for (const Reader &reader : readers)
       for (int64_t offset : {0, 37}) {
-        if (next++ % sampleStep(5))
+        if (!sample.takes())
           continue;
         // What has an element for each query has one for each position.
         Reader longer = reader;
@@ -131,10 +129,10 @@ TEST_CASE("hidden and infinite elements give nothing to a gradient") {
 }
 
 TEST_CASE("rows past the end of the queries give nothing to a gradient, however great their weights") {
-  size_t next = 0;
+  Sample sample(4);
   for (const std::vector<Reader> &readers : {orderedReaders(), scatteredReaders()})
     for (const Reader &reader : readers) {
-      if (next++ % sampleStep(4))
+      if (!sample.takes())
         continue;
       Asked asked = testOf(reader, Variant("great").score(reader.score), f32, gradientShapes().front(), 12);
       // exp(s) overflows where LSE is taken as 0.
@@ -177,13 +175,12 @@ TEST_CASE("gradients of captured tensors in sums have the same bits in every lau
 
 TEST_CASE("gradients of tables have the same bits in every launch") {
   const Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 150, .keys = 230, .headDim = 16};
-  uint64_t seed = 1;
+  Sample sample(4);
   for (const Reader &reader : scatteredReaders()) {
-    if (seed % sampleStep(4) != 1 % sampleStep(4)) {
-      ++seed;
+    if (!sample.takes())
       continue;
-    }
-    const DType dtype = dtypes[++seed % 3];
+    const uint64_t seed = sample.number() + 2;
+    const DType dtype = dtypes[seed % 3];
     const Variant variant = Variant("v").score(reader.score).dropout(0.1f);
     const Asked asked = testOf(reader, variant, dtype, shape, seed);
     Verdict verdict = checkRepeats(asked.test, Target::cpu(), 8, asked.gradients.tensors);
@@ -193,10 +190,12 @@ TEST_CASE("gradients of tables have the same bits in every launch") {
 }
 
 TEST_CASE("deterministic gradients of tables") {
+  Sample sample(7);
   uint64_t seed = 20;
   for (const Reader &reader : scatteredReaders())
     for (const Shape &shape : gradientShapes()) {
-      if (++seed % sampleStep(7))
+      ++seed;
+      if (!sample.takes())
         continue;
       Asked asked = testOf(reader, Variant("plain").score(reader.score).mask(causal()), dtypes[seed % 3], shape, seed);
       asked.gradients.deterministic = true;

@@ -12,8 +12,6 @@ using attune::reference::HostTensor;
 
 namespace {
 
-constexpr DType dtypes[] = {f32, bf16, f16};
-
 HostTensor ints(DType dtype, std::vector<int64_t> shape, const std::function<int64_t(int64_t)> &value) {
   HostTensor tensor = HostTensor::zeros(dtype, std::move(shape));
   for (int64_t i = 0; i < tensor.size(); ++i)

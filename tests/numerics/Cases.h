@@ -11,6 +11,9 @@
 
 namespace attune::tests {
 
+/// The dtypes of operands in the order of the grids, and in that of grids for decoding.
+inline constexpr DType dtypes[] = {f32, bf16, f16}, narrowFirst[] = {bf16, f16, f32};
+
 struct Group {
   std::string name;
   std::vector<std::function<Case()>> cases;

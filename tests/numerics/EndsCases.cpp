@@ -42,7 +42,7 @@ std::vector<Ended> endedVariants() {
       {"keys with dropout", Variant("v").mask(ofKeys).dropout(0.2f), true, false}};
 }
 
-HostTensor endsOf(int64_t extent, std::array<int64_t, 3> ends) {
+HostTensor endsTensor(int64_t extent, std::array<int64_t, 3> ends) {
   HostTensor tensor = HostTensor::zeros(i32, {int64_t(ends.size())});
   for (size_t i = 0; i < ends.size(); ++i)
     tensor.setInt(int64_t(i), std::min(extent, ends[i]));
@@ -63,9 +63,9 @@ Group attune::tests::endsGroup() {
       // Ends at an odd row, at a multiple of 8, in the second tile, at nothing and everything.
       const std::array<int64_t, 3> each[] = {{0, 77, 1000}, {131, 1, 136}, {129, 63, 72}};
       if (ended.keys)
-        test.problem.tensors["keys_end"] = endsOf(keys, each[seed % 3]);
+        test.problem.tensors["keys_end"] = endsTensor(keys, each[seed % 3]);
       if (ended.queries)
-        test.problem.tensors["queries_end"] = endsOf(queries, each[(seed + 1) % 3]);
+        test.problem.tensors["queries_end"] = endsTensor(queries, each[(seed + 1) % 3]);
       test.layout.keysEnd = ended.keys ? "keys_end" : "";
       test.layout.queriesEnd = ended.queries ? "queries_end" : "";
       test.layout.rowsBeforeHeads = seed % 5 == 0;

@@ -15,8 +15,6 @@ using namespace attune::tests;
 
 namespace {
 
-constexpr DType dtypes[] = {bf16, f16, f32};
-
 struct FewQueriesGrid {
 
   /// By packed groups, where the variant's rows may be of several heads, shares of keys, or both in turn.
@@ -24,7 +22,7 @@ struct FewQueriesGrid {
            std::optional<DType> of = std::nullopt) {
     const uint64_t seed = group.cases.size() + 1;
     const int64_t way = packs ? int64_t(seed % 3) : 1;
-    const DType dtype = of.value_or(dtypes[(seed / 3) % 3]);
+    const DType dtype = of.value_or(narrowFirst[(seed / 3) % 3]);
     group.cases.push_back([=] {
       Case test = makeCase(label, variant, dtype, shape, seed);
       test.options.packGqa = way != 1;

@@ -5,8 +5,6 @@ using namespace attune;
 using namespace attune::tests;
 using attune::reference::HostTensor;
 
-static constexpr DType dtypes[] = {f32, bf16, f16};
-
 std::vector<Reader> attune::tests::orderedReaders() {
   auto one = [](const char *name, DType dtype = f32) { return captured(name, dtype, rank(1)); };
   auto t = one("t");

@@ -11,8 +11,6 @@ using attune::reference::HostTensor;
 
 namespace {
 
-constexpr DType dtypes[] = {f32, bf16, f16};
-
 /// Normalisers, with scores that they are used with.
 std::vector<Variant> normalised() {
   auto squaredRelu = [](Score s, Index, Index, Index, Index) { return select(s > 0, s * s, 0.0f); };

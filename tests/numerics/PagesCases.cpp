@@ -13,14 +13,12 @@ using namespace attune::tests;
 
 namespace {
 
-constexpr DType dtypes[] = {bf16, f16, f32};
-
 struct Pages {
   /// In pages of `pageSize` keys, 0 for rows in one piece, each way of sharing in turn.
   void add(std::string label, Variant variant, Shape shape, int pageSize, bool lengths = true, bool packs = true,
            bool mixed = false) {
     const uint64_t seed = group.cases.size() + 1;
-    const DType dtype = dtypes[(seed / 2) % 3];
+    const DType dtype = narrowFirst[(seed / 2) % 3];
     if (lengths)
       variant.keyLengths(captured("lengths", i32, rank(1)));
     if (mixed)

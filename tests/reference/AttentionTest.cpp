@@ -3,6 +3,7 @@
 
 #include "attune/Builtins.h"
 #include "tests/reference/Solve.h"
+#include "tools/reference/Prepared.h"
 
 #include <catch2/catch.hpp>
 
@@ -16,7 +17,6 @@ using namespace attune::tests;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr float negativeInfinity = -std::numeric_limits<float>::infinity();
 
 HostTensor tensorOf(std::vector<int64_t> shape, std::vector<double> values) {

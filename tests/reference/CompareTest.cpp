@@ -2,6 +2,7 @@
 
 #include "attune/Builtins.h"
 #include "tests/reference/Solve.h"
+#include "tools/reference/Prepared.h"
 
 #include <catch2/catch.hpp>
 
@@ -13,8 +14,6 @@ using namespace attune::reference;
 using namespace attune::tests;
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Problem randomProblem(const Variant &variant, DType dtype, int64_t heads, int64_t queries, int64_t keys,
                       int64_t headDim, int64_t headDimV) {

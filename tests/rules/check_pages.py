@@ -7,7 +7,8 @@
 - No line is longer than 200 characters, in code, tables and generated pages too.
 - In docs/start and docs/guide no paragraph has more than six sentences.
 - A relative link leads to a file or folder of the checkout, and its #anchor to a heading of that page.
-- A path in code exists, where its folder is one of the checkout's. CHANGELOG.md and docs/log tell of the past and are exempt.
+- A path in code exists, where its folder is one of the checkout's. CHANGELOG.md and docs/log are exempt, as they name
+  files of earlier versions.
 """
 import glob
 import os

@@ -40,13 +40,13 @@ void record(const LaunchParams *params, int32_t block, void *) {
 }
 
 /// A kernel of B 2, H 4, Hkv 2, Sq 100, Sk 70, D 64, Dv 32 and good arguments for it.
-struct Setup {
+struct LaunchSetup {
   KernelImage image;
   Kernel kernel;
   LaunchArgs args;
   float *memory = static_cast<float *>(std::aligned_alloc(64, 1 << 20));
 
-  Setup() {
+  LaunchSetup() {
     image.name = "variant";
     image.arch = "cpu";
     image.tileQ = 16;
@@ -60,7 +60,7 @@ struct Setup {
     args.lse = Tensor::contiguous(memory, f32, {2, 4, 100});
     build();
   }
-  ~Setup() { std::free(memory); }
+  ~LaunchSetup() { std::free(memory); }
 
   void build() {
     kernel = makeHostKernel(image, {{&record, 128}}, nullptr);
@@ -104,7 +104,7 @@ struct Setup {
 } // namespace
 
 TEST_CASE("a CPU launch covers every block once", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   REQUIRE(s.message() == "success");
   CHECK(called.size() == 2 * 4 * 7);
   for (int block = 0; block < 2 * 4 * 7; ++block)
@@ -131,7 +131,7 @@ TEST_CASE("a CPU launch covers every block once", "[launch]") {
 }
 
 TEST_CASE("workspace operands lie side by side in the workspace", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.tensors = {{"ids", i32, 2}, {"flags", boolean, 1}};
   // By batch along tiles of q and of k, and of keys alone.
   const AxisParam end{"end", 2}, batch{"tensors.ids.0"};
@@ -204,7 +204,7 @@ TEST_CASE("keys are divided into as many shares as are done first", "[launch]") 
 }
 
 TEST_CASE("a launch counts keys by the table of their pages", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.operands = forwardOperands(bf16, 64, 32, true, /*pageSize=*/16);
   s.image.signature.tensors = {{"pages", i32, 2, {{.dim = 0, .index = {.coordinates = {1}}, .text = "b"}}}};
   s.image.signature.derived = {{.name = "k", .rule = DerivedAxis::Rule::Pages, .by = 16, .of = "tensors.pages.1"}};
@@ -239,7 +239,7 @@ TEST_CASE("a launch counts keys by the table of their pages", "[launch]") {
 }
 
 TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows}, {"split", DerivedAxis::Rule::Splits, 16, 1}};
   s.image.signature.operands.push_back(
       {"part", f32, OperandRole::Workspace, false, {{"b"}, {"hkv"}, {"split"}, {"row"}, {"dv", 32}}});
@@ -275,7 +275,7 @@ TEST_CASE("a launch derives the axes of packed groups and of shares", "[launch]"
 }
 
 TEST_CASE("a launch has room for the pieces of sequences of any lengths", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.derived = {{"row", DerivedAxis::Rule::Rows},
                                {"work_item", DerivedAxis::Rule::WorkItems, 64, 3, "row"},
                                {"row_of_tile", DerivedAxis::Rule::TileRows, 64, 1, "row"}};
@@ -322,7 +322,7 @@ TEST_CASE("a launch has room for the pieces of sequences of any lengths", "[laun
 }
 
 TEST_CASE("a mask that is counted has tiles that 32 bits number", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   const AxisParam end{"end", 2};
   s.image.signature.operands.push_back(
       {"table.q.k", i32, OperandRole::Workspace, false, {end, {"h"}, {"q", 0, 2}, {"k", 0, 2}}});
@@ -340,7 +340,7 @@ TEST_CASE("a mask that is counted has tiles that 32 bits number", "[launch]") {
 }
 
 TEST_CASE("the snippet of the README compiles", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.tensors = {{"slopes", f32, 1}};
   s.build();
   const Kernel *kernel = &s.kernel;
@@ -360,7 +360,7 @@ TEST_CASE("the snippet of the README compiles", "[launch]") {
 }
 
 TEST_CASE("empty work succeeds without a call, empty keys launch", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   auto resize = [&](int64_t b, int64_t h, int64_t hkv, int64_t sq, int64_t sk) {
     s.args.q = Tensor::contiguous(b * h * sq ? s.memory : nullptr, bf16, {b, h, sq, 64});
     s.args.k = Tensor::contiguous(b * hkv * sk ? s.memory : nullptr, bf16, {b, hkv, sk, 64});
@@ -387,7 +387,7 @@ TEST_CASE("empty work succeeds without a call, empty keys launch", "[launch]") {
 }
 
 TEST_CASE("an LSE that the kernel does not give", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.operands.pop_back();
   s.build();
   CHECK(s.message() == "the kernel has no operand 'lse', as its normaliser gives none; leave .lse unset");
@@ -397,7 +397,7 @@ TEST_CASE("an LSE that the kernel does not give", "[launch]") {
 }
 
 TEST_CASE("dtype, rank and shape errors", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   SECTION("dtype") {
     s.args.q.dtype = f16;
     CHECK(s.message() == "q is f16, the kernel was compiled for bf16; convert q or compile with .dtype = f16");
@@ -480,7 +480,7 @@ TEST_CASE("dtype, rank and shape errors", "[launch]") {
 }
 
 TEST_CASE("stride, alignment, null and device errors", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   SECTION("head dimension") {
     s.args.k.strides[3] = 2;
     CHECK(s.message() == "k has stride 2 in the head dimension, required is 1; make its last dimension contiguous");
@@ -548,7 +548,7 @@ TEST_CASE("stride, alignment, null and device errors", "[launch]") {
 }
 
 TEST_CASE("dropout, seeds and query offset", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   CHECK(dropoutThreshold(0.0f) == 0);
   CHECK(dropoutThreshold(0.1f) == 6554);
   CHECK(dropoutThreshold(0.5f) == 32768);
@@ -607,7 +607,7 @@ TEST_CASE("dropout, seeds and query offset", "[launch]") {
 }
 
 TEST_CASE("captured tensors and scalars are packed in the signature's order", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.scalars = {{"cap", f32}, {"n", i32}, {"wide", i64}, {"on", boolean}};
   s.image.signature.tensors = {{"table", f16, 2}, {"point", i64, 0}, {"row", f32, 1}};
   s.build();
@@ -633,7 +633,7 @@ TEST_CASE("captured tensors and scalars are packed in the signature's order", "[
 }
 
 TEST_CASE("captured tensor errors", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.tensors = {{"slopes", f32, 1}, {"ids", i32, 2}};
   s.build();
   Tensor slopes = s.captured(f32, {4}), ids = s.captured(i32, {2, 70});
@@ -686,7 +686,7 @@ TEST_CASE("captured tensor errors", "[launch]") {
 }
 
 TEST_CASE("scalar errors", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.scalars = {{"cap", f32}};
   s.build();
   CHECK(s.message() == "scalar 'cap' is missing; pass it in .scalars");
@@ -704,7 +704,7 @@ TEST_CASE("scalar errors", "[launch]") {
 }
 
 TEST_CASE("block patterns", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.tensors = {{"blocks", boolean, 3}};
   s.image.signature.blockPattern = {{"blocks", 32, 16}};
   s.build();
@@ -729,7 +729,7 @@ TEST_CASE("block patterns", "[launch]") {
   s.args.tensors = {{"blocks", Tensor::contiguous(nullptr, boolean, {1, 4, 0})}};
   CHECK(s.message() == "success");
 
-  Setup four;
+  LaunchSetup four;
   four.image.signature.tensors = {{"blocks", boolean, 4}};
   four.image.signature.blockPattern = {{"blocks", 64, 64}};
   four.build();
@@ -744,7 +744,7 @@ namespace {
 
 /// A launch of the setup's sizes, with the score's captured tensors of f32 (the mask's of i32) and what the compiler
 /// says of their indices.
-struct Indexed : Setup {
+struct Indexed : LaunchSetup {
   Indexed(std::string score, std::string mask = "", bool qOffset = false) {
     Expected<Variant> variant =
         Variant::parse("v", {.score = score, .mask = mask, .tensors = {{"ids", i32, inferRank}}, .qOffset = qOffset});
@@ -890,7 +890,7 @@ TEST_CASE("a launch without elements reads nothing", "[launch]") {
 }
 
 TEST_CASE("more arguments than lie inline", "[launch]") {
-  Setup s;
+  LaunchSetup s;
   std::vector<NamedTensor> tensors;
   std::vector<std::string> names;
   for (int i = 0; i < 20; ++i)
@@ -988,7 +988,7 @@ TEST_CASE("metadata round-trips", "[launch]") {
 }
 
 TEST_CASE("checks cost little more than the arguments that they check", "[launch][timing]") {
-  Setup s;
+  LaunchSetup s;
   s.image.signature.dropout = true;
   // slopes[h], ids[b, q] and ids[b, k].
   const LinearIndex ofB{0, {1}, {}}, ofH{0, {0, 1}, {}}, ofQ{0, {0, 0, 1}, {}}, ofK{0, {0, 0, 0, 1}, {}};

@@ -95,11 +95,11 @@ std::string withoutLines(const std::string &text, const std::string &what) {
 TEST_CASE("the backward pass of every built-in variant", "[backward]") {
   size_t next = 0;
   for (const std::string arch : {"sm_80", "sm_90a"}) {
-    size_t turn = arch == "sm_90a"; // of a sample each variant has one of the two, or none
+    Sample sample(4, arch == "sm_90a" ? 3 : 0); // so that no variant runs on both
     for (const Variant &variant : builtinsForTests()) {
       if (variant.keyPages())
         continue; // of the forward pass alone
-      if (turn++ % sampleStep(4))
+      if (!sample.takes())
         continue;
       const int dim = next % 4 < 2 ? 128 : 64;
       const Case test =
@@ -204,10 +204,10 @@ TEST_CASE("what the forward pass saves serves the backward pass", "[backward]") 
                                               {makeCase("softcap", softcapped, bf16, shape, 13), score},
                                               {makeCase("residues", residues, bf16, shape, 15), score},
                                               {makeCase("sigmoid", sigmoid, bf16, shape, 14), both}};
-  size_t next = 0;
+  Sample sample(3);
   for (const auto &[test, gradients] : cases)
     for (const std::string arch : {"sm_90a", "sm_80"})
-      if (next++ % sampleStep(3) == 0)
+      if (sample.takes())
         simulateBackward(test, arch, gradients);
 }
 
@@ -219,23 +219,25 @@ TEST_CASE("deterministic gradients are two loops on any architecture", "[backwar
 }
 
 TEST_CASE("deterministic gradients of tables beside the backward pass", "[backward]") {
-  size_t next = 0;
+  Sample sample(7);
   for (const Reader &reader : scatteredReaders()) {
-    if (next % sampleStep(7)) {
-      ++next;
+    if (!sample.takes())
       continue;
-    }
-    const bool isHopper = next % 2;
+    const size_t number = sample.number();
+    const bool isHopper = number % 2;
     const Variant variant = Variant("table").score(reader.score).mask(causal());
-    Asked asked = testOf(reader, variant, isHopper ? bf16 : next % 4 ? f16 : f32, gradientShapes()[next % 4], next);
+    Asked asked = testOf(reader, variant,
+                         isHopper     ? bf16
+                         : number % 4 ? f16
+                                      : f32,
+                         gradientShapes()[number % 4], number);
     asked.gradients.deterministic = true;
     CHECK(!hasRoles(simulateBackward(asked.test, isHopper ? "sm_90a" : "sm_80", asked.gradients)));
-    ++next;
   }
 }
 
 TEST_CASE("gradients of tables by distance are sums along diagonals", "[backward]") {
-  size_t next = 0;
+  Sample sample(5, 4);
   for (const Reader &reader : scatteredReaders()) {
     if (reader.label.find("q - k") == std::string::npos)
       continue;
@@ -245,15 +247,16 @@ TEST_CASE("gradients of tables by distance are sums along diagonals", "[backward
           Shape{.batch = 2, .heads = 2, .headsKv = 2, .queries = 5, .keys = 33, .headDim = 40, .headDimV = 72},
           Shape{.batch = 1, .heads = 2, .headsKv = 1, .queries = 300, .keys = 130, .headDim = 128}})
       for (const std::string arch : {"sm_80", "sm_90a"}) {
-        if (++next % sampleStep(5))
+        if (!sample.takes())
           continue;
+        const size_t number = sample.number() + 1;
         Variant variant = Variant("table").score(reader.score);
-        const bool hasOffset = next % 3 == 0;
+        const bool hasOffset = number % 3 == 0;
         if (hasOffset)
           variant = Variant(variant).qOffset();
-        if (next % 2)
+        if (number % 2)
           variant = Variant(variant).mask(causal());
-        Asked asked = testOf(reader, variant, next % 4 ? bf16 : f16, shape, next);
+        Asked asked = testOf(reader, variant, number % 4 ? bf16 : f16, shape, number);
         asked.test.problem.qOffset = hasOffset ? 37 : 0;
         const std::string text = simulateBackward(asked.test, arch, asked.gradients);
         INFO(reader.label << ", " << arch);
@@ -292,11 +295,11 @@ TEST_CASE("which gradients of dense tensors are written two columns at a time, a
       {"its gradient two elements on", bf16, {2, 140, 136}, 136, true, false, {.gradientShift = 2}},
       {"an odd element on", f16, {2, 140, 136}, 136, false, false, {.tensorShift = 1}},
       {"columns apart", f32, {2, 140, 136}, 136, false, false, {.reversedTensors = true}}};
-  size_t next = 0;
+  Sample sample(5);
   for (const std::string arch : {"sm_80", "sm_90a"})
     for (const Dense &each : tensors)
       for (int64_t batch : {1, 2}) { // written by the loop over tiles, and by a kernel of its own
-        if (next++ % sampleStep(5))
+        if (!sample.takes())
           continue;
         INFO(arch << ", " << each.label << ", B " << batch);
         auto bias = captured("bias", each.type, rank(3));
@@ -368,10 +371,10 @@ TEST_CASE("which gradients of dense tensors the loop over tiles writes", "[backw
       {"[b, h, q, k]", {2, 4, 100, 90}, 2, true},         {"[b, h, q, k], no mask", {2, 4, 100, 90}, 2, true, false},
       {"one for all batches", {1, 4, 100, 90}, 2, false}, {"one for all batches of one", {1, 4, 100, 90}, 1, true},
       {"one for all heads", {2, 1, 100, 90}, 2, false},   {"larger", {3, 5, 130, 96}, 2, true}};
-  size_t next = 0;
+  Sample sample(5);
   for (const std::string arch : {"sm_80", "sm_90a"})
     for (const Dense &each : tensors) {
-      if (next++ % sampleStep(5))
+      if (!sample.takes())
         continue;
       INFO(arch << ", " << each.label);
       auto bias = captured("bias", f32, rank(4));

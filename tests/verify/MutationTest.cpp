@@ -27,14 +27,14 @@ using attune::tests::Mutant;
 
 namespace {
 
-struct Subject {
+struct VariantSubject {
   std::string name, schedule;
   Variant variant;
   CompileOptions options;
 };
 
-std::vector<Subject> subjects() {
-  std::vector<Subject> all;
+std::vector<VariantSubject> variantSubjects() {
+  std::vector<VariantSubject> all;
   for (int stages : {1, 2, 3})
     for (bool qRegisters : {false, true})
       for (const Variant &variant :
@@ -134,7 +134,7 @@ TEST_CASE("sched-verify rejects kernels with a wait, barrier or commit changed")
   Target target = Target::cuda("sm_80");
   int rejected = 0, total = 0;
   std::set<std::string> survivors;
-  for (const Subject &subject : subjects()) {
+  for (const VariantSubject &subject : variantSubjects()) {
     INFO(subject.name << ", " << subject.schedule);
     Expected<std::string> text = emit(subject.variant, subject.options, target, Stage::Sched);
     REQUIRE(text);

@@ -1,6 +1,6 @@
 //===- Cache.cpp - attune cache ---------------------------------------------===//
 //
-// The compiled kernels on disk, and the measured plans beside them.
+// The compiled kernels and the measured plans on disk.
 //
 //===----------------------------------------------------------------------===//
 
@@ -272,7 +272,7 @@ int importPlans(const CacheFlags &flags) {
 } // namespace
 
 void attune::cli::addCache(CLI::App &app, int &exitCode) {
-  auto *cache = app.add_subcommand("cache", "the compiled kernels on disk, and the measured plans beside them");
+  auto *cache = app.add_subcommand("cache", "the compiled kernels and the measured plans on disk");
   cache->footer("Example: attune cache list");
   cache->require_subcommand(1);
   auto flags = std::make_shared<CacheFlags>();

@@ -64,13 +64,13 @@ Expected<ordered_json> counted(const KernelImage &image) {
   Expected<double> left = bytes ? driver::countLeftBytes(*command) : bytes.error();
   if (!left)
     return left.error();
-  // What is left is left by all kernels of the launch.
+  // All kernels of the launch write.
   for (const KernelEntry &entry : image.entries)
     if (entry.symbol != image.main().symbol) {
-      Expected<driver::CountedBytes> beside = driver::countBytes(*command, entry.symbol);
-      if (!beside)
-        return beside.error();
-      bytes->hbmWrittenBytes += beside->hbmWrittenBytes;
+      Expected<driver::CountedBytes> other = driver::countBytes(*command, entry.symbol);
+      if (!other)
+        return other.error();
+      bytes->hbmWrittenBytes += other->hbmWrittenBytes;
     }
   return ordered_json{{"readBytes", bytes->readBytes},
                       {"writtenBytes", bytes->writtenBytes},
@@ -407,10 +407,10 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
   flags->addTuning(*verb, /*measures=*/false);
   verb->add_option("--candidates", flags->candidates, "rows of the ranking (10)")->check(wholeNumber(0, 1'000'000));
   verb->add_flag("--measure", flags->measure,
-                 "count the bytes of a launch by Nsight Compute (ncu) on this GPU, beside the model's; needs --shape");
+                 "count the bytes of a launch by Nsight Compute (ncu) on this GPU, next to the model's; needs --shape");
   verb->add_option("--sweep", flags->sweep,
                    "instead: bytes and time of the model's plan over the shared memory that a block may have, the keys "
-                   "of a tile, the length, or the density of a block pattern, beside the paper's law")
+                   "of a tile, the length, or the density of a block pattern, next to the paper's law")
       ->check(oneOf(sweepNames()));
   verb->add_flag("--roofline", flags->roofline,
                  "instead: the time that each unit takes by the model, and the roofs of HBM and of the products");

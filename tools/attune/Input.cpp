@@ -57,7 +57,7 @@ static Expected<Input> readFile(const std::string &path) {
   if (std::string_view stage = unreadStage(content); !stage.empty())
     return Error{fmt::format("{} holds {}, which is not read back; what --emit dsl, attn, tile or sched writes is{}",
                              path, stage,
-                             stage == "CUDA C++" ? ", and --cuda FILE takes this beside the variant" : "")};
+                             stage == "CUDA C++" ? ", and --cuda FILE takes this together with the variant" : "")};
   // Of what begins like neither form, the suffix says which one was meant.
   const std::string_view text = content.substr(begin);
   const bool isJson =

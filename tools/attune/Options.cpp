@@ -170,11 +170,13 @@ void Flags::addGradients(CLI::App &verb) {
   group->add_option("--grad", grads, "that of a captured tensor of floats, too; repeatable")
       ->type_name("NAME")
       ->needs(pass);
-  group->add_flag("--grad-lse", gradLse, "of LSE's gradient beside that of O")->needs(pass);
+  group->add_flag("--grad-lse", gradLse, "of a loss that depends on LSE, too, whose gradient is an operand then")
+      ->needs(pass);
   group->add_flag("--deterministic", deterministic, "the same bits in every launch")->needs(pass);
   group
-      ->add_option("--memory-budget", memoryBudget,
-                   "bytes that the forward pass may save beside O and LSE; the cost model chooses what for the sizes")
+      ->add_option(
+          "--memory-budget", memoryBudget,
+          "bytes that the forward pass may save in addition to O and LSE; the cost model chooses what for the sizes")
       ->type_name("BYTES")
       ->check(wholeNumber(0, std::numeric_limits<int64_t>::max()));
   group

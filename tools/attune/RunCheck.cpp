@@ -28,7 +28,7 @@ reference::Problem problemOf(const RunFlags &flags, const Variant &variant, cons
   return problem;
 }
 
-/// The results of the forward pass beside the reference's.
+/// Compares the results of the forward pass with the reference's.
 Expected<Check> checkForward(reference::Problem &problem, const RunData &data) {
   Expected<reference::Output> exact = reference::attention(problem);
   if (!exact)

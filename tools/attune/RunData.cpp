@@ -90,7 +90,7 @@ Expected<void> placeKeys(const RunFlags &flags, const Request &request, RunData 
   if (keys % size && !ofKeys)
     return Error{fmt::format("{} keys are no whole pages of {}; run with {}, or with --lengths", keys, size,
                              (keys + size - 1) / size * size)};
-  // A sequence longer than the problem would have what lies behind it in its last page.
+  // Rows of K past the shape's keys do not exist, so that no sequence may be longer.
   for (int64_t b = 0; ofKeys && b < data.shape.batch; ++b)
     if (const int64_t length = ofKeys->intAt(b); length > keys)
       return Error{

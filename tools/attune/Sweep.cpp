@@ -37,7 +37,7 @@ struct Sweep {
   void (*set)(PlanRequest &request, double x);
   /// The law's bytes at x, over those at x0.
   double (*scale)(double x, double x0);
-  bool withInputs = false; ///< whether the law has N d beside that: Q, which is read once
+  bool withInputs = false; ///< whether the law also has a term N d, for Q, which is read once
 };
 
 std::vector<double> budgets(const PlanRequest &request) {

@@ -210,7 +210,7 @@ std::string attune::cli::tileMapSvg(const TileMapHead &head, const std::string &
                                 "<g transform=\"translate({} {})\" shape-rendering=\"crispEdges\">\n",
                                 size + 2 * left, size + top + left, left, xmlText(title), left, top);
   for (int64_t row = 0; row < rows; ++row)
-    // Cells of one grey beside each other are one rectangle.
+    // Neighbouring cells of one grey are one rectangle.
     for (int64_t column = 0, first = 0, grey = -1; column <= columns; ++column) {
       const int64_t next =
           column < columns

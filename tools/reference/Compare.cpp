@@ -1,6 +1,8 @@
 //===- Compare.cpp - Is a kernel's result right? ------------------------------===//
 #include "tools/reference/Compare.h"
 
+#include "tools/reference/Prepared.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,8 +12,6 @@
 namespace attune::reference {
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string number(double value) {
   if (std::isnan(value))
@@ -41,11 +41,11 @@ struct Mean {
   double rms() const { return count ? std::sqrt(squares / double(count)) : 0; }
 };
 
-/// Rows of a result beside the reference's.
-class Rows {
+/// Compares the rows of a result with the reference's.
+class ComparedRows {
 public:
-  Rows(std::string name, const HostTensor &actual, const std::vector<double> &exact, const std::vector<double> &plain,
-       const Output &output, int64_t columns, uint8_t reachedFrom)
+  ComparedRows(std::string name, const HostTensor &actual, const std::vector<double> &exact,
+               const std::vector<double> &plain, const Output &output, int64_t columns, uint8_t reachedFrom)
       : actual(actual), exact(exact), plain(plain), output(output), columns(columns), reachedFrom(reachedFrom) {
     result.name = std::move(name);
     result.rows = output.batch * output.heads * output.queryLength;
@@ -149,7 +149,7 @@ Comparison compareO(const HostTensor &o, const Output &exact, const Output &plai
   std::vector<int64_t> shape = {exact.batch, exact.heads, exact.queryLength, exact.headDimV};
   if (o.shape != shape)
     return wrongShape("o", o, shape);
-  Rows rows("o", o, exact.o, plain.o, exact, exact.headDimV, Output::InKeys | Output::InValues);
+  ComparedRows rows("o", o, exact.o, plain.o, exact, exact.headDimV, Output::InKeys | Output::InValues);
   rows.compare([&](int64_t row, double plainError) { return std::max(2 * plainError, 3 * exact.oError[size_t(row)]); });
   Comparison &result = rows.result;
   double tail = 2 + 1 / std::sqrt(double(std::max<int64_t>(result.rows, 1)));
@@ -162,7 +162,7 @@ Comparison compareLse(const HostTensor &lse, const Output &exact, const Output &
   std::vector<int64_t> shape = {exact.batch, exact.heads, exact.queryLength};
   if (lse.shape != shape)
     return wrongShape("lse", lse, shape);
-  Rows rows("lse", lse, exact.lse, plain.lse, exact, 1, Output::InKeys);
+  ComparedRows rows("lse", lse, exact.lse, plain.lse, exact, 1, Output::InKeys);
   rows.compare([&](int64_t row, double) { return 2 * exact.lseError[size_t(row)]; });
   Mean limits;
   for (int64_t row = 0; row < rows.result.rows; ++row)

@@ -15,7 +15,6 @@ namespace attune::reference {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double leastFloat = 0x1p-126; // below it, float32 may be 0
 constexpr int64_t maxRun = RowInterpreter::maxRun;
 

@@ -8,7 +8,11 @@
 #include "tools/reference/Program.h"
 #include "tools/reference/Reference.h"
 
+#include <limits>
+
 namespace attune::reference {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// f32[2, 3, 64, 64], as messages say it.
 std::string shapeText(const HostTensor &tensor);

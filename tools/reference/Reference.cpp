@@ -20,8 +20,6 @@ namespace attune::reference {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// Gigabytes, which the threads that fill them touch first.
 template <typename Real> using Values = std::vector<Real, UninitializedAllocator<Real>>;
 

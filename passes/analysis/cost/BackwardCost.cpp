@@ -14,7 +14,7 @@ using namespace attune;
 
 namespace {
 /// Fitted constants. Cycles are those of one multiprocessor.
-struct Calibration {
+struct BackwardCalibration {
   double efficiency;    ///< fraction of the tensor cores' rate that products reach
   double tileCycles;    ///< cycles of latency for each tile of S
   double elementCycles; ///< cycles of an element of S: the exponential, P, dS, their rounding
@@ -28,20 +28,20 @@ struct Calibration {
 // Fitted to 12 shapes without dropout, with dropout, and with saved values, on an H100 and an H200
 // (docs/log/backward.md, "Backward"), D 64 and 128. Loads of saved values expose the latency of memory, because no
 // asynchronous copy prefetches them.
-static constexpr Calibration ofWarpgroups = {.efficiency = 1.0,
-                                             .tileCycles = 1114,
-                                             .elementCycles = 0.0963,
-                                             .dropoutCycles = 0.15,
-                                             .keptCycles = 0.138,
-                                             .scoreCycles = 0.5,
-                                             .sumCycles = 0};
-static constexpr Calibration ofWarps = {.efficiency = 0.60,
-                                        .tileCycles = 0,
-                                        .elementCycles = 0.02,
-                                        .dropoutCycles = 0.105,
-                                        .keptCycles = 0.155,
-                                        .scoreCycles = 0.17,
-                                        .sumCycles = 0.15};
+static constexpr BackwardCalibration ofWarpgroups = {.efficiency = 1.0,
+                                                     .tileCycles = 1114,
+                                                     .elementCycles = 0.0963,
+                                                     .dropoutCycles = 0.15,
+                                                     .keptCycles = 0.138,
+                                                     .scoreCycles = 0.5,
+                                                     .sumCycles = 0};
+static constexpr BackwardCalibration ofWarps = {.efficiency = 0.60,
+                                                .tileCycles = 0,
+                                                .elementCycles = 0.02,
+                                                .dropoutCycles = 0.105,
+                                                .keptCycles = 0.155,
+                                                .scoreCycles = 0.17,
+                                                .sumCycles = 0.15};
 static constexpr double hbmShare = 0.8;        ///< fraction of the HBM rate that copies reach
 static constexpr double storeShare = 0.65;     ///< fraction of the HBM rate that stores of a saved score reach
 static constexpr double launchSeconds = 3e-6;  ///< launch overhead of each kernel
@@ -146,7 +146,7 @@ private:
   const SavedValues saved;
   const ArchInfo &arch;
   const bool adds; ///< whether dQ is accumulated in memory
-  const Calibration &calibration;
+  const BackwardCalibration &calibration;
   double ofQ, ofO, ofK, ofV, ofRow, sums; ///< bytes of each tensor, of a vector over rows and of the sums of dQ
 };
 } // namespace

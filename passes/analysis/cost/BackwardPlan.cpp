@@ -208,7 +208,7 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
 }
 
 /// Registers of a consumer thread for tiles: 240 minus those for addresses, row vectors and exponentials.
-constexpr int64_t warpgroupRegisters = 200;
+constexpr int64_t mostWarpgroupRegisters = 200;
 
 /// The plan with `tiles`, or nothing if `fixed` fixes a field to another value.
 static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const PlanChoice &fixed) {
@@ -240,7 +240,7 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
       continue;
     const LoopColumns of = columnsOf(request, *plan);
     const int64_t registers = ((of.d + of.dv) / 2 + plan->tileQ) * plan->tileK / (16 * plan->warps);
-    if (registers > warpgroupRegisters)
+    if (registers > mostWarpgroupRegisters)
       continue;
     for (bool stageBiases : {true, false}) {
       plan->stageBiases = stageBiases && request.biases;
@@ -309,7 +309,7 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
         continue;
       const int64_t most =
           std::min(budget, int64_t(arch.sharedBytesPerSM / plan->blocksPerSm - arch.sharedReservedPerBlock));
-      if (elementRegisters(request, *plan) <= warpgroupRegisters && elementSharedBytes(request, *plan) <= most)
+      if (elementRegisters(request, *plan) <= mostWarpgroupRegisters && elementSharedBytes(request, *plan) <= most)
         return plan;
     }
   return std::nullopt;

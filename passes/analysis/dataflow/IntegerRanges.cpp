@@ -2,10 +2,11 @@
 
 #include "passes/analysis/dataflow/IntegerRanges.h"
 
-#include "ir/tile/Search.h"
 #include "ir/tile/Signature.h"
+#include "ir/tile/Tile.h"
 #include "passes/analysis/dataflow/CarriedValues.h"
 
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -19,13 +20,6 @@ constexpr int64_t mostThreads = 1024, warpLanes = 32;
 constexpr int mostGrowths = 6;
 
 static bool isI32(Value value) { return value.getType().isInteger(32); }
-
-static std::optional<int64_t> constantOf(Value value) {
-  IntegerAttr number;
-  if (matchPattern(value, m_Constant(&number)))
-    return number.getInt();
-  return std::nullopt;
-}
 
 IntegerRanges::IntegerRanges(sched::KernelOp kernel) {
   kernel.walk([&](Operation *op) {
@@ -78,7 +72,7 @@ void IntegerRanges::visit(Operation *op) {
     return;
   }
   if (auto receive = dyn_cast<sched::ReceiveOp>(op)) {
-    // Fields behind the sent ones are 0.
+    // A sender may send fewer fields than are received; the others are 0.
     for (auto send : sends[receive.getShared()])
       for (auto [i, field] : llvm::enumerate(receive.getValues()))
         if (i < send.getValues().size())
@@ -239,14 +233,14 @@ std::optional<IntegerRange> IntegerRanges::selected(arith::SelectOp op) const {
     return of(*decided ? op.getTrueValue() : op.getFalseValue());
   IntegerRange a = of(op.getTrueValue()), b = of(op.getFalseValue());
   auto compare = op.getCondition().getDefiningOp<arith::CmpIOp>();
-  std::optional<int64_t> number = compare ? constantOf(compare.getRhs()) : std::nullopt;
+  std::optional<int64_t> number = compare ? getConstantIntValue(compare.getRhs()) : std::nullopt;
   if (number && compare.getPredicate() == arith::CmpIPredicate::eq && compare.getLhs() == op.getFalseValue()) {
     if (b.isPoint() && b.lo == *number)
       return a;
     b.hi -= b.hi == *number;
     b.lo += b.lo == *number;
   }
-  return IntegerRange{std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
+  return hull(a, b);
 }
 
 } // namespace attune

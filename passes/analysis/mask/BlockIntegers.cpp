@@ -185,7 +185,7 @@ Linear BlockIntegers::select(const Condition &condition, const Linear &x, const 
     return unboundedLinear();
   Type type = commonType(x, y);
   return base(emit<arith::SelectOp>(condition.value, materialize(x, type), materialize(y, type)),
-              {std::min(x.range.lo, y.range.lo), std::max(x.range.hi, y.range.hi)});
+              hull(x.range, y.range));
 }
 
 Linear BlockIntegers::divide(const Linear &x, int64_t divisor) {

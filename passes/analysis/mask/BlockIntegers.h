@@ -42,6 +42,9 @@ struct Range {
   bool isPoint() const { return lo == hi; }
 };
 
+/// The smallest range that holds both.
+inline Range hull(Range a, Range b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
+
 constexpr Range int32Range = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
 constexpr Range int64Range = {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
 

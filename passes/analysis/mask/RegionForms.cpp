@@ -2,8 +2,8 @@
 
 #include "passes/analysis/mask/RegionForms.h"
 
-#include "ir/attn/Search.h"
-#include "ir/tile/Search.h"
+#include "ir/attn/Attn.h"
+#include "ir/tile/Tile.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -469,7 +469,7 @@ Form RegionForms::choiceForm(Operation *select) {
   if (std::optional<bool> known = floats.holds(select->getOperand(0)))
     return form(select->getOperand(*known ? 1 : 2));
   const Form x = form(select->getOperand(1)), y = form(select->getOperand(2));
-  Range range = {std::min(x.values.lo, y.values.lo), std::max(x.values.hi, y.values.hi)};
+  const Range range = hull(x.values, y.values);
   // A select that reads tables is tabulated as a whole, which takes one table instead of one for each operand. (A
   // quotient by a run-time scalar is such a select.)
   if (isUniform(value) ||

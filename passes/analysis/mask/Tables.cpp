@@ -2,7 +2,7 @@
 
 #include "passes/analysis/mask/RegionForms.h"
 
-#include "ir/attn/Search.h"
+#include "ir/attn/Attn.h"
 
 #include "mlir/IR/OperationSupport.h"
 
