@@ -30,6 +30,12 @@ Error IndexFault::error() const {
   if (tensor.empty())
     return Error{fmt::format("{} is page {} at b {}, k {}, and k has {} page{}; correct the table", element, indices[0],
                              b, k, extent, extent == 1 ? "" : "s")};
+  if (outOfOrder)
+    return Error{
+        fmt::format("{} searches a vector in ascending order, but element {} of captured tensor '{}' is less than "
+                    "element {}; sort the vector",
+                    element, indices[0], tensor, indices[0] - 1),
+        where};
   return Error{fmt::format("{} reads {}[{}] at b {}, h {}, q {}{}, k {}, but captured tensor '{}' has {} element{} in "
                            "dimension {}; correct or "
                            "guard the index, or write clamped({}) where reading the nearest element is meant",
@@ -117,6 +123,30 @@ std::optional<IndexFault> findPageFault(const Variant &variant, const LaunchArgs
                           .extent = args.k.shape[0],
                           .element = fmt::format("{}[{}, {}]", name, b, entry)};
     }
+  return std::nullopt;
+}
+
+/// The first element of a searched vector that is less than the element before it. NaN comes after all numbers.
+std::optional<IndexFault> findOrderFault(const Program &program) {
+  for (int i = 0; i < program.size(); ++i) {
+    const Instruction &search = program[i];
+    if (search.node->op != Op::Search)
+      continue;
+    const Tensor &vector = search.tensor;
+    for (int64_t n = 1; n < vector.shape[0]; ++n) {
+      const int64_t before = (n - 1) * vector.strides[0], at = n * vector.strides[0];
+      const bool inOrder = isFloat(vector.dtype)
+                               ? dsl::isBefore(dsl::realAt(vector, before), dsl::realAt(vector, at), true)
+                               : dsl::integerAt(vector, before) <= dsl::integerAt(vector, at);
+      if (!inOrder)
+        return IndexFault{.tensor = search.node->name,
+                          .indices = {n},
+                          .extent = vector.shape[0],
+                          .outOfOrder = true,
+                          .element = text(Expr(std::make_shared<const Node>(*search.node))),
+                          .where = search.node->where};
+    }
+  }
   return std::nullopt;
 }
 
@@ -371,6 +401,8 @@ Expected<std::optional<IndexFault>> attune::findIndexFault(const Variant &varian
   if (std::optional<IndexFault> fault = findPageFault(variant, args, bindings))
     return fault;
   const Program program(variant, bindings);
+  if (std::optional<IndexFault> fault = findOrderFault(program))
+    return fault;
   const Doubts doubts = doubtsOf(program, *problem);
   if (doubts.loads.empty())
     return std::optional<IndexFault>();

@@ -14,25 +14,6 @@
 using namespace mlir;
 using namespace attune::attn;
 
-#include "ir/attn/AttnDialect.cpp.inc"
-#define GET_ATTRDEF_CLASSES
-#include "ir/attn/AttnAttrs.cpp.inc"
-#define GET_OP_CLASSES
-#include "ir/attn/AttnOps.cpp.inc"
-
-void AttnDialect::initialize() {
-  addAttributes<
-#define GET_ATTRDEF_LIST
-#include "ir/attn/AttnAttrs.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/attn/AttnOps.cpp.inc"
-      >();
-  for (StringRef dialect : {"attn", "arith", "math"})
-    nameValues(getContext(), dialect);
-}
-
 LogicalResult AttnDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == variantAttr && !isa<VariantAttr>(attribute.getValue()))
     return op->emitOpError() << "attribute '" << variantAttr << "' must be an #attn.variant<{...}>, got "

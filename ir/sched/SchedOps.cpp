@@ -1,7 +1,6 @@
-//===- SchedOps.cpp - The generated definitions of the ops of the sched dialect -------===//
+//===- SchedOps.cpp - The sched dialect: generated definitions of ops -------===//
 //
-// They compile as long as the rest of the dialect, and beside it: Sched.cpp, which registers the ops, instantiates MLIR's
-// models of them.
+// They are apart from SchedDialect.cpp because each of the two files takes long to compile.
 //
 //===----------------------------------------------------------------------===//
 

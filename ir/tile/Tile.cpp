@@ -14,25 +14,6 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::tile;
 
-// Parser and printer of `[@partial, @combine dependent]`, the kernels of a tile.launch.
-static ParseResult parseKernels(OpAsmParser &parser, ArrayAttr &kernels, DenseBoolArrayAttr &dependent);
-static void printKernels(OpAsmPrinter &printer, LaunchOp, ArrayAttr kernels, DenseBoolArrayAttr dependent);
-
-#include "ir/tile/TileDialect.cpp.inc"
-#include "ir/tile/TileEnums.cpp.inc"
-#define GET_OP_CLASSES
-#include "ir/tile/TileOps.cpp.inc"
-
-void TileDialect::initialize() {
-  registerTypesAndAttributes();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/tile/TileOps.cpp.inc"
-      >();
-  for (StringRef dialect : {"tile", "arith", "math"})
-    nameValues(getContext(), dialect);
-}
-
 Value tile::named(Value value, StringRef name) {
   value.getDefiningOp()->setAttr(nameAttr, StringAttr::get(value.getContext(), name));
   return value;
@@ -403,7 +384,7 @@ LogicalResult BlockIndexOp::verify() {
 // tile.launch
 //===----------------------------------------------------------------------===//
 
-static ParseResult parseKernels(OpAsmParser &parser, ArrayAttr &kernels, DenseBoolArrayAttr &dependent) {
+ParseResult tile::parseKernels(OpAsmParser &parser, ArrayAttr &kernels, DenseBoolArrayAttr &dependent) {
   SmallVector<Attribute> names;
   SmallVector<bool> flags;
   auto parseOne = [&]() -> ParseResult {
@@ -421,7 +402,7 @@ static ParseResult parseKernels(OpAsmParser &parser, ArrayAttr &kernels, DenseBo
   return success();
 }
 
-static void printKernels(OpAsmPrinter &printer, LaunchOp, ArrayAttr kernels, DenseBoolArrayAttr dependent) {
+void tile::printKernels(OpAsmPrinter &printer, Operation *, ArrayAttr kernels, DenseBoolArrayAttr dependent) {
   printer << "[";
   llvm::interleaveComma(llvm::zip(kernels, dependent.asArrayRef()), printer, [&](auto pair) {
     auto [name, isDependent] = pair;

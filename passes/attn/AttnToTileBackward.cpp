@@ -640,11 +640,12 @@ private:
   /// element: batches and heads that share an element of the gradient also read the same element of the tensor.
   void readAtPlaces(tile::ForBlocksOp tiles, const CapturedGradient &gradient, const CoordinateDims &dims,
                     std::array<Value, 2> places) {
+    const std::array<Value, 2> own = {b, h};
     tiles.walk([&](tile::ElementOp element) {
       tile::ParamOp of = tile::parameterOf(element.getView());
       if (!of || of.getName() != (tile::tensorPrefix + gradient.tensor.getName().getValue()).str())
         return;
-      for (auto [coordinate, value] : llvm::enumerate(ArrayRef<Value>{b, h}))
+      for (auto [coordinate, value] : llvm::enumerate(own))
         if (dims[coordinate] && element.getIndices()[*dims[coordinate]] == value)
           element.getIndicesMutable()[*dims[coordinate]].set(places[coordinate]);
     });

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <regex>
 
 using namespace attune;
@@ -178,6 +179,30 @@ TEST_CASE("indices that depend on the score, scalars and wrapped numbers") {
   CHECK(wrapped.with("t", f32, {5}).fault().find("reads t[2147483647] at b 0, h 0, q 0, k 0,") != std::string::npos);
   Setup wide({.score = "s + t[i64(k) * 4294967296L]"});
   CHECK(wide.with("t", f32, {5}).fault().find("reads t[4294967296] at b 0, h 0, q 0, k 1,") != std::string::npos);
+}
+
+TEST_CASE("a searched vector out of order is found") {
+  auto vectorOf = [](DType dtype, std::vector<int64_t> values) {
+    return HostTensor::fromInts(dtype, {int64_t(values.size())}, values);
+  };
+  auto faultOf = [](const HostTensor &vector, const char *x) {
+    Setup packed({.mask = std::string("searchsorted(t, ") + x + ", right) > h", .tensors = {{"t", vector.dtype, 1}}});
+    packed.problem.tensors["t"] = vector;
+    return packed.fault();
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(faultOf(vectorOf(i32, {0, 3, 3, 9}), "q") == "none");
+  CHECK(faultOf(vectorOf(i32, {5}), "q") == "none");
+  CHECK(faultOf(vectorOf(i32, {0, 9, 3, 9}), "q") ==
+        "mask:1:1: error: searchsorted(t, q, right) searches a vector in ascending order, but element 2 of captured "
+        "tensor 't' is less than element 1; sort the vector");
+  CHECK(faultOf(vectorOf(i64, {5000000000, 4999999999}), "i64(q)").find("element 1 of") != std::string::npos);
+  HostTensor floats = HostTensor::zeros(f32, {4});
+  for (int64_t n = 0; n < 4; ++n)
+    floats.set(n, n == 3 ? nan : 0.5 * double(n));
+  CHECK(faultOf(floats, "f32(q)") == "none");
+  floats.set(1, nan);
+  CHECK(faultOf(floats, "f32(q)").find("element 2 of captured tensor 't' is less than element 1") != std::string::npos);
 }
 
 TEST_CASE("what findIndexFault refuses, and what it has no element for") {
