@@ -340,7 +340,7 @@ private:
   size_t count = 0;
 };
 
-/// The product of two counts, at most 2^56: no machine has memory for so many elements.
+/// The product of two counts, saturated at 2^56: no machine has memory for so many elements.
 int64_t saturatingProduct(int64_t a, int64_t b) {
   constexpr int64_t most = int64_t(1) << 56;
   int64_t product;

@@ -41,7 +41,8 @@ inline constexpr int64_t cacheLine = 64;
 /// listed axis is contiguous. `Reversed`: the other order.
 enum Order : unsigned { Listed = 0, Reversed = 1 };
 
-/// The memory of a tile: a scratch offset for each memory order, -1 where the tile has no copy in that order.
+/// The memory of a tile: a scratch offset for each order of elements in memory (by rows, by columns), -1 where the tile
+/// has no copy in that order.
 struct Storage {
   TileType type;
   int64_t offset[2] = {-1, -1};

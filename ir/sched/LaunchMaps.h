@@ -18,7 +18,7 @@ class LaunchMaps {
 public:
   explicit LaunchMaps(llvm::ArrayRef<KernelOp> kernels);
   const std::vector<TensorMapParam> &params() const { return maps; }
-  /// The index in the list of the tensor map that `map` reads.
+  /// The index, in the launch's list of tensor maps, of the tensor map that `map` reads.
   unsigned numberOf(TensorMapOp map) const;
   /// The condition under which a launch starts `kernel`: two bit masks over the tensor maps of captured tensors and of
   /// their gradients. The first mask has the maps that `kernel` needs. The second, for a fallback kernel, has the maps

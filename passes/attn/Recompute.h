@@ -24,9 +24,9 @@ struct SavingRequest {
 /// gradients. Errors: a value in `chosen` that the backward pass does not have, or that cannot be chosen.
 Expected<std::vector<SavingDecision>> weighSaving(attn::AttentionOp op, const SavingRequest &request);
 
-/// The request to the cost model for the backward pass of `op`. If some value of the score is to be saved, `savedScore`
-/// is set to that value of the score region. Null means the region's result or, if there is no region, the scaled
-/// product.
+/// The request to the cost model for the backward pass of `op`. Where the forward pass may save an intermediate value
+/// of the score, `savedScore` is set to that value: a value of the score region, or null for the final score, which is
+/// the region's result or, without a region, the scaled product.
 BackwardRequest backwardRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints,
                                 mlir::Value *savedScore = nullptr);
 

@@ -154,7 +154,8 @@ private:
     lastItem = arith::SubIOp::create(builder, loc, axisExtent(tile::workItemsAxis, "work_items"), number(1));
   }
 
-  /// The indices of a split of the row in the splits' operands, clamped to the splits that were written.
+  /// The indices at which the partial results of number `split` of this block's row are stored. `split` is clamped to
+  /// the splits that were written.
   SmallVector<Value> placeOf(Value split) {
     Value last = arith::SubIOp::create(builder, loc, splits, number(1));
     if (!workItems)

@@ -148,10 +148,10 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// Whether the ops that depend on the maximum can move down to the last of these ops, and the waits up to before the
-/// first of these ops (with `overlap`: to after the last). No op in between may read the results of the moved ops. The
-/// products that the waits complete must have started before the first op; with `overlap`, no op before the last op may
-/// read the results of these products.
+/// Whether all ops that depend on the row maximum can move down to the last of them, and the waits for products up to
+/// before the first of them (with `overlap`: down to after the last). This needs three things: no op in between reads a
+/// result of a moved op; the products that are waited for start before the first op; and, with `overlap`, no op before
+/// the last op reads a result of these products.
 bool isInOneBlock(Softmax softmax, bool overlap) {
   const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
   Operation *first = softmax.maximum, *last = moving.back();

@@ -43,7 +43,7 @@ bool isRegisterTile(Value value) {
   return type && type.rank() == 2 && type.getSpace() == MemorySpace::Register && !tile::isByPart(type);
 }
 
-/// The order of the axes of `type` in which `rows` comes first.
+/// `type` with its axes in the order in which `rows` comes first.
 TileType withRows(TileType type, StringAttr rows) {
   const int first = type.getAxes()[0] == rows ? 0 : 1, second = 1 - first;
   return TileType::get(type.getContext(), {type.getAxes()[first], type.getAxes()[second]},

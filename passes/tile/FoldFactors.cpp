@@ -88,9 +88,10 @@ Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
   return staysFinite(term, factor) && isStaged(term, dyn_cast<tile::MapOp>(sum->getParentOp())) ? term : Value();
 }
 
-/// Clamps `slope`, the quotient of `finite` and a factor, to +-2^96. Where `finite` is itself infinite, `slope` is
-/// kept. A slope that its function bounds (tanh, sigmoid) needs no clamp.
-Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value finite) {
+/// Clamps `slope`, the quotient of `numerator` and a factor, to +-2^96, so that the division makes no finite numerator
+/// infinite. Where `numerator` is infinite, `slope` is kept. No clamp is emitted where the range of `slope` is known to be
+/// within +-2^96, as behind tanh and sigmoid.
+Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value numerator) {
   const dsl::FloatRange range = FloatRanges().of(slope);
   if (range.low >= -0x1p96 && range.high <= 0x1p96)
     return slope;
@@ -98,7 +99,7 @@ Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value finite
     return arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, value),
                                  constant(rewriter, loc, limit));
   };
-  Value isInfinite = isAbove(finite, std::numeric_limits<float>::max());
+  Value isInfinite = isAbove(numerator, std::numeric_limits<float>::max());
   Value limited = math::CopySignOp::create(rewriter, loc, constant(rewriter, loc, 0x1p96f), slope);
   limited = arith::SelectOp::create(rewriter, loc, isInfinite, slope, limited);
   return arith::SelectOp::create(rewriter, loc, isAbove(slope, 0x1p96f), limited, slope);

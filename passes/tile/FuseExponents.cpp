@@ -147,7 +147,8 @@ public:
   /// Gives each row its own factor f, as in the second way of the file header, without a branch.
   void withRowFactor(tile::ReduceOp reduce) {
     Value maximum = reduce.getResult();
-    // `alpha` and the exponentials both read the addend, so it is inserted before the first of the two.
+    // `alpha` and the exponentials both read the addend -(b * c * log2(e)), so the addend is inserted before the first
+    // of the two.
     if (softmax.alpha->isBeforeInBlock(softmax.exponentials))
       builder.setInsertionPoint(softmax.alpha);
     const float power = std::min(1.0f, std::exp2(std::ceil(std::log2(factor))));

@@ -102,8 +102,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// Whether `op` exists only in kernels with producer warps: the op is filled by producer warps, or computes the rows
-  /// of one warpgroup.
+  /// Whether `op` exists only in kernels with producer warps: producer warps write its result, or its result is the
+  /// first row of a warpgroup.
   static bool isForProducerWarps(Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
     return isa<tile::ScaleOp, tile::WindowOp, tile::WarpgroupRowOp>(op) ||

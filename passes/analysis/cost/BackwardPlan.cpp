@@ -58,8 +58,9 @@ private:
   int64_t own(const Plan &plan) const { return of == Keys ? plan.tileK : plan.tileQ; }
   int64_t looped(const Plan &plan) const { return of == Keys ? plan.tileQ : plan.tileK; }
 
-  /// The rows of a thread block's tile: 64 keys (two or four warps), or the queries of four warps. If the blocks of a
-  /// block pattern are small, 64 queries, because rows of different pattern blocks see different key tiles.
+  /// The number of rows of a thread block's tile. A block that owns keys has 64 keys, for two or four warps. A block
+  /// that owns queries has the queries of four warps, or 64 queries where the blocks of a block pattern are small,
+  /// because rows of different pattern blocks see different key tiles.
   int64_t blockRows(int64_t rowsOfWarp) const {
     return of == Keys || arch.isCpu() || hasSmallBlocks(request) ? 64 : 4 * rowsOfWarp;
   }
@@ -175,7 +176,7 @@ static LoopColumns columnsOf(const PlanRequest &request, const Plan &plan) {
 /// Additional bytes for vectors of a mask, in plans with both windows of dense biases and relative-position values.
 constexpr int64_t windowSlackBytes = 1024;
 
-/// Bytes of the windows of all dense biases in `stages` stages.
+/// Bytes of shared memory for `stages` stages of each dense bias: a stage holds the elements that a tile of S reads.
 static int64_t windowBytes(const PlanRequest &request, const Plan &plan, int64_t stages) {
   return plan.stageBiases ? stages * plan.tileQ * biasRowBytes(request, plan) : 0;
 }

@@ -545,8 +545,9 @@ static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo 
   return result;
 }
 
-/// Adds the candidates with packed groups or split keys. Deep rings keep memory busy, and with two thread blocks on a
-/// multiprocessor one block computes during the prologue and epilogue of the other.
+/// Adds the candidates that pack the query heads of a key head into one tile, or split the keys over blocks. Each is
+/// added with a deep ring, which keeps memory busy, and with two thread blocks on a multiprocessor, of which one
+/// computes during the prologue and epilogue of the other.
 static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, bool longestFirst) {
   const PlanChoice &fixed = request.fixed;
   for (int warps : choices(fixed.warps, fixed.tileQ ? std::vector{*fixed.tileQ / 16} : std::vector{4, 8}))

@@ -267,7 +267,7 @@ struct PlanRequest {
     const int64_t rows = queries * (plan.packGqa ? group() : 1);
     return (rows + plan.tileQ - 1) / plan.tileQ;
   }
-  /// Special-function results for each element of S, of score and normaliser.
+  /// The number of special-function results for each element of S: those of the score and those of the normaliser.
   double specialResults() const { return normaliserSpecial + specialPerElement; }
   /// Columns of V and O in tiles: padded so that each warp that splits the columns has a multiple of 16, as mma.sync
   /// needs.

@@ -48,8 +48,8 @@ static bool isSomewhereFull(const VisitedPart &part) {
   return !(part.fullBegin == part.fullEnd) && !(part.fullBegin == part.end);
 }
 
-/// The maximum number of conditions on both axes that the bounds kernel evaluates for every element. Each condition
-/// costs a loop over all elements and a table.
+/// How many conditions that depend on both q and k the bounds kernel may evaluate for every pair (q, k). Each condition
+/// costs a loop over all pairs and a table in global memory.
 static constexpr size_t mostCounted = 8;
 
 namespace {

@@ -40,7 +40,8 @@ RegionForms::RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, co
 const Linear &RegionForms::fixedEnd() {
   if (!fixedEndValue) {
     Linear end = addConstant(fixedBegin, fixedAxis.tile);
-    // The end of a single row is not clamped to the count: results of a row beyond the sequence are never stored.
+    // A tile of one row ends at row + 1, which is not clamped to the number of rows: where the row is past the end of
+    // the sequence, its results are never stored.
     fixedEndValue = fixedAxis.tile == 1 && builder ? end : minimum(end, fixedAxis.count);
     if (fixedEndValue->terms.size() == 1 && !(*fixedEndValue == fixedAxis.count)) {
       Value end = fixedEndValue->terms[0].first;

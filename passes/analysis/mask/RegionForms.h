@@ -50,8 +50,9 @@ struct Axis {
   StringRef name() const { return argument == 2 ? "q" : "k"; }
 };
 
-/// Computes the forms of one mask's values for one tile of the fixed axis, and emits values that do not depend on q and
-/// k into the kernel's body, outside of maps ("at block level").
+/// Computes the Form of each value of a mask: the value as a linear function of q and k, or its bounds, for one tile of
+/// the axis over which the kernel does not loop (the fixed axis). Values that do not depend on q and k are emitted into
+/// the kernel's body, outside of maps ("at block level").
 class RegionForms : public BlockIntegers {
 protected:
   /// The fixed tile is given by SSA values. If there are `tables`, a value that forms cannot express gets bounds from a

@@ -159,7 +159,8 @@ private:
   // Values and ops that have to run
   //===--------------------------------------------------------------------===//
 
-  /// Marks `value` as one that decides control flow, names a stage or gives a row, and marks its operands likewise.
+  /// Marks `value` as needed by the simulation of roles, and marks its operands likewise: a branch or a loop bound, the
+  /// number of a ring's stage, or the row of an access depends on `value`.
   void need(Value value) {
     if (!value || !needed.insert(value).second)
       return;

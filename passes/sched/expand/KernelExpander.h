@@ -112,7 +112,7 @@ private:
 
   // ProbabilityChain.cpp
   LogicalResult expandOp(tile::MapOp op);
-  /// The chain that starts at `map`, if later ops use only its fragment and its row sum.
+  /// The chain that starts at `map`, if later ops use only the chain's fragment and its row sum.
   std::optional<ProbabilityChain> chainFrom(tile::MapOp map);
   void expandChain(const ProbabilityChain &chain);
   LogicalResult expandOp(tile::DropoutOp op);

@@ -35,8 +35,9 @@ struct ElementPairs {
   Value own;
 };
 
-/// A window (a rectangle of a captured tensor in shared memory) of 16-bit elements, loaded as `a` fragments of 16
-/// columns of the result. The pairs of an `a` fragment are the pairs of the `c` fragment at the same row and column.
+/// A window (a rectangle of a captured tensor in shared memory) of 16-bit elements, which a map reads as mma fragments
+/// `a`, each of 16 columns of the map's result. A lane holds the same pairs of elements of a fragment `a` as of the
+/// fragment `c` at these rows and columns.
 struct Window {
   Value input, buffer;
 };

@@ -156,8 +156,10 @@ KernelExpander::Words KernelExpander::wordsByQueries(const DropoutState &state, 
   return {{{call->getResult(0), call->getResult(1)}, {call->getResult(2), call->getResult(3)}}};
 }
 
-/// Element (q, k) of the 16 x 16 block, with k = g + 8 r and q = 2 c + e + 8 n, uses half n of word 2 (g % 2) + r of
-/// the call for q % 8 = 2 c + e. Lanes of an even row g make the call for e = 0, lanes of an odd row for e = 1.
+/// Random numbers of the 16 x 16 block (i, jj) whose rows are keys: one Philox call gives four words, each with two
+/// random numbers. With g = lane / 4 and c = lane % 4, element (q, k) of the block, k = g + 8 r and q = 2 c + e + 8 n,
+/// takes half n of word 2 (g % 2) + r of the call for q % 8 = 2 c + e. Lanes of an even row g make the call for e = 0,
+/// lanes of an odd row that for e = 1, and neighbouring rows exchange words by shuffles.
 KernelExpander::Words KernelExpander::wordsByKeys(const DropoutState &state, Value i, Value jj) {
   Value odd = rem(laneRow, 2);
   Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, odd, i32(0));
@@ -184,8 +186,8 @@ void KernelExpander::dropBlock(const DropoutState &state, Value source, Value bu
     for (unsigned n = 0; n < 2; ++n)
       for (unsigned r = 0; r < 2; ++r) {
         Value bits = state.byKeys ? words[e][r] : words[e][n];
-        // A 16-bit random number is compared with the threshold in the high bits of the word. The low bits do not
-        // change the result of number >= threshold, because those of the threshold are 0.
+        // A 16-bit random number and the threshold are compared in the high 16 bits of 32-bit words. The low bits of
+        // the random word do not change the result of number >= threshold, because the low bits of the threshold are 0.
         const bool isHigh = state.byKeys ? n : r;
         Value number = isHigh ? bits : Value(arith::ShLIOp::create(builder, loc, bits, i32(16)));
         Value keep = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, number, state.highThreshold);

@@ -46,7 +46,8 @@ public:
   /// of the columns, column e of the pair has bit 4 e + 2 n + r of its block; if rows are keys, bit 8 e + 2 r + n.
   static TileType bitWordsOf(TileType type);
   Value bitsOf(Value tile, Value i, Value jj);
-  /// Sets the bits that the lane holds of the 16 x 16 block (i, jj). These must be 0 before.
+  /// ORs `bits`, the lane's bits of the 16 x 16 block (i, jj), into the buffer of `tile`, where these bits must be 0
+  /// before.
   void addBits(Value bits, Value tile, Value i, Value jj);
   Value bitAt(Value tile, Value i, Value r, Value j, Value e);
   /// Moves each tile to its buffer `to`, as if all moves happened at the same time: a tile whose buffer an earlier move

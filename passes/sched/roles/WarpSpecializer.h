@@ -205,8 +205,8 @@ private:
   /// unused ones.
   void cloneScalars(ArrayRef<Operation *> original, IRMapping &mapping);
   /// Writes the loop over tiles of K and V from tile `first` on; `entry` are the positions in rings before the loop. If
-  /// the warp `follows`, the next tile is that of the message that comes with K; else the warp computes it. The
-  /// builder's insertion point is then at the end of the loop's body.
+  /// `follows`, the warp takes the next tile's index from the message that the producer sends with each tile of K; else
+  /// the warp computes that index. The builder's insertion point is left at the end of the loop's body.
   sched::ForTilesOp walkKeys(TileSequence &sequence, const TileSequence::Visit &first, ArrayRef<Position> entry,
                              IRMapping &mapping, bool follows, AtStage each);
 
@@ -314,7 +314,8 @@ private:
   /// (unless `waited`) before the first reader and, if the stage is `refilled`, the release after the last reader.
   void readStage(Ring &ring, Position at, bool refilled, bool waited = false, AlsoRead also = {});
 
-  /// Replaces the conversion of a tile that consumer warps exchange by a write to the ring's current stage.
+  /// For a tile in a ring that consumer warps write and read: in place of the op that converts the tile to shared
+  /// memory, emits a write of the tile to the current stage of the ring.
   void exchange(Ring &ring, Position at);
 
   /// Replaces a store to memory by a store to a stage of the ring, once the stage is empty. Each lane arrives for its
