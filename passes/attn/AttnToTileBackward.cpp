@@ -79,7 +79,8 @@ public:
 private:
   //===--- Rows ---===//
 
-  /// Writes delta, L where it differs from LSE, and zeros to the sums of dQ.
+  /// Writes delta, the row constant that is subtracted in the exponent (where it is not LSE itself), and zeros to the
+  /// f32 sums of dQ.
   void writeRows() {
     b = blockIndex("b");
     h = blockIndex("h");

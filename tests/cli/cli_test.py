@@ -443,6 +443,10 @@ class Cli(unittest.TestCase):
         self.assertLess(max(o, lse), 1e-4)
         shown = self.attune("show", *given, "--shape", "1,1,1,256,256,64,64", "--tile-q", 32, "--tile-k", 32)
         self.assertIn("visits 20 of 64 tiles", shown)
+        write_npy(offsets, (3,), [0, 64, 32], "<i4")
+        self.attune("run", "--mask", "searchsorted(offsets, q) > 0", "--checked", "--tensor", f"offsets=i32:{offsets}", "--target", "cpu", "--shape", "1,1,1,64,64,64,64", code=1)
+        self.assertIn("mask:1:1: error: searchsorted(offsets, q) searches a vector in ascending order, but element 2 of captured tensor 'offsets' is less "
+                      "than element 1; sort the vector\nsearchsorted(offsets, q) > 0\n^", self.err)
         self.attune("run", "--mask", "searchsorted(offset, q) == 0", "--tensor", f"offsets=i32:{offsets}", "--shape", "1,1,1,64,64,64,64", code=1)
         self.assertIn("mask:1:14: error: unknown tensor \"offset\"; did you mean offsets?\nsearchsorted(offset, q) == 0\n             ^", self.err)
         self.attune("run", "--mask", "searchsorted(offsets, 1.5) == 0", "--tensor", f"offsets=i32:{offsets}", "--shape", "1,1,1,64,64,64,64", code=1)

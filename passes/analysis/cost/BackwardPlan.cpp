@@ -301,8 +301,8 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
       std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
       if (!plan)
         continue;
-      // A persistent block that is alone on its multiprocessor copies for the next tile of the tensor during the
-      // epilogue.
+      // A persistent block loads the next tile of a dense bias during its epilogue. That pays off only where no second
+      // block runs on the multiprocessor.
       plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
       plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
       plan->stageBiases = stageBiases;

@@ -242,7 +242,8 @@ private:
   // Comparisons
   //===--------------------------------------------------------------------===//
 
-  /// One side of a comparison: a value (negated if `negative`), or a form without an SSA value (`known`).
+  /// One side of a comparison: an SSA value (negated if `negative`), or a linear function of q and k for which there is
+  /// no SSA value (`known`).
   struct Side {
     Value value;
     bool negative = false;

@@ -87,8 +87,8 @@ void MapElements::openCuts(tile::MapOp op, Value i, Value r) {
     columnsBelow[compare] =
         tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
   }
-  // A condition that combines several comparisons also becomes one word, for example where a row sees several intervals
-  // of keys.
+  // ColumnsBelowOp packs a comparison into one word, with a bit for each column. A condition that combines several such
+  // comparisons is packed, too, for example where a row sees several intervals of keys.
   auto wordOf = [&](Value condition) -> Value {
     Operation *by = condition.getDefiningOp();
     if (Value below = columnsBelow.lookup(by))

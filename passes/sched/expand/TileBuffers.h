@@ -31,8 +31,8 @@ public:
   bool isReadAfter(Value value, Operation *op);
   /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
   bool diesAt(Value value, Operation *op);
-  /// A buffer for `result` of `op`: the buffer of an operand of the same type that has no later reader, preferably an
-  /// operand in the result's destination; otherwise a new buffer.
+  /// A buffer for `result` of `op`: the buffer of an operand of the same type that has no later reader, preferably of
+  /// the operand that already lies where a loop carries the result; otherwise a new buffer.
   Value bufferFor(Operation *op, Value result, ValueRange reusable);
   /// The buffer that `result` will be moved to, if the buffer's current content has no later reader: the buffer of the
   /// carried tile whose next value is `result`, or of the tile that the other side of a branch yields.
