@@ -14,8 +14,8 @@ include(cmake/StaticMLIR.cmake)
 set(static $<BOOL:$<TARGET_PROPERTY:ATTUNE_STATIC>>)
 target_link_libraries(attune_mlir INTERFACE $<IF:${static},attune_static_mlir,MLIR> $<$<NOT:${static}>:LLVM>)
 
-# What compiles kernels is built for size: a quarter less time to build, and kernels compile as quickly. Targets with the
-# property ATTUNE_HOT keep the build type's level, and are compiled without the header.
+# What compiles kernels is built for size: a quarter less time to build, and kernels take up to 5% longer to compile
+# (docs/log/compile-time.md). Targets with the property ATTUNE_HOT keep the build type's level, and are compiled without the header.
 set(hot $<BOOL:$<TARGET_PROPERTY:ATTUNE_HOT>>)
 target_compile_options(attune_mlir INTERFACE $<$<AND:$<CONFIG:Release>,$<NOT:${hot}>>:-Os>)
 

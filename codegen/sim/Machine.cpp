@@ -477,8 +477,8 @@ std::byte *Machine::global(Warp &warp, const Step &step, const View &view, Slot 
                            std::array<int64_t, maxRank> indices, int64_t count) {
   const Tensor &tensor = program.tensors[view.tensor];
   const Memory &at = launch.tensors[view.tensor];
-  // `base` has one value for all lanes. For an address that differs by lane, the caller passes the slot of the lane
-  // that it asks for (baseOf).
+  // `base` must have one value for all lanes: it is read for lane 0. Where addresses differ by lane, the caller passes
+  // one lane's slot (baseOf).
   int64_t offset = warp.get<int64_t>(base, 0);
   for (int d = view.dropped; d < tensor.rank; ++d) {
     int64_t index = indices[d - view.dropped], last = d + 1 == tensor.rank ? index + count - 1 : index;

@@ -49,20 +49,20 @@ struct IndexFault {
 };
 
 /// The first read outside of a captured tensor, in the lexicographic order of (b, h, q, k) and for one (b, h, q, k) in
-/// the order of evaluation. Before all of these come the first entry of a page table that a sequence uses and that names
-/// no page, and the first element of a searched vector that is out of order. Nothing if all indices are within their tensors. A clamped element is never a fault, a broadcast
-/// element is no fault in a dimension of extent 1.
+/// the order of evaluation. Before all of these come the first entry of a page table that a sequence uses and that
+/// names no page, and the first element of a searched vector that is out of order. Nothing if all indices are within
+/// their tensors. A clamped element is never a fault, a broadcast element is no fault in a dimension of extent 1.
 ///
 /// `args` are the arguments of a CPU launch of the variant's forward or backward pass, including o. `operands` is
 /// ignored, nothing is written, and no workspace is needed. The data of q and k is read only if an index, or a
 /// condition around an index, depends on the score. Errors: a mistake in the variant, and arguments that a launch
 /// rejects.
 ///
-/// Cost: a pass over each searched vector; no more if interval arithmetic on the launch's sizes, scalars and integer tensors proves that all indices are in
-/// range. Otherwise the indices in doubt, and the conditions around them, are evaluated at B * H * Sq * Sk elements
-/// until a fault is found, by as many threads as CPU kernels use. An element takes a thread a few nanoseconds, and
-/// about D nanoseconds more if the indices depend on the score. Floats are float32 and may differ in the last digit
-/// from a kernel's.
+/// Cost: a pass over each searched vector; no more if interval arithmetic on the launch's sizes, scalars and integer
+/// tensors proves that all indices are in range. Otherwise the indices in doubt, and the conditions around them, are
+/// evaluated at B * H * Sq * Sk elements until a fault is found, by as many threads as CPU kernels use. An element
+/// takes a thread a few nanoseconds, and about D nanoseconds more if the indices depend on the score. Floats are
+/// float32 and may differ in the last digit from a kernel's.
 Expected<std::optional<IndexFault>> findIndexFault(const Variant &variant, const LaunchArgs &args);
 
 } // namespace attune

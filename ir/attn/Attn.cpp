@@ -3,13 +3,10 @@
 #include "ir/attn/Attn.h"
 
 #include "attune/DType.h"
-#include "ir/RegionText.h"
-#include "ir/ValueNames.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace attune::attn;

@@ -1,9 +1,6 @@
 //===- Tile.cpp - Ops of the tile dialect -----------------------------------===//
 
 #include "ir/tile/Tile.h"
-#include "ir/RegionText.h"
-#include "ir/Terminators.h"
-#include "ir/ValueNames.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"

@@ -240,8 +240,8 @@ private:
 
   Value remainder(Value a, Value b) { return arith::RemSIOp::create(builder, loc, a, b); }
 
-  /// rowsOf is the number of queries or keys that one entry of a bounds table covers. heightOf rounds that number up to a tile
-  /// height that the warps can split.
+  /// rowsOf is the number of queries or keys that one entry of a bounds table covers. heightOf rounds that number up to
+  /// a tile height that the warps can split.
   static int64_t rowsOf(const BoundsTable &table) { return (table.queries ? table.queries : table.keys) / table.tiles; }
   static int64_t heightOf(const BoundsTable &table) {
     const int64_t shared = warps * 16, rows = rowsOf(table);

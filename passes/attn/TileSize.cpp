@@ -406,8 +406,8 @@ static void readNormaliser(attn::AttentionOp op, bool precise, bool staged, Plan
   const RegionCost p = regionCost(op.getP(), ArrayRef(on).take_front(op.getP().getNumArguments()), precise, false);
   constexpr double softmaxAlu = 2; // a subtraction, and the scaling before exp2
   request.normaliserSpecial = p.special;
-  // For bf16, tile-expand-logistic replaces the reciprocal of a logistic function, which is a special function, by five
-  // arithmetic instructions. The request counts what is left.
+  // For bf16, tile-expand-logistic replaces the reciprocal of a logistic function, a special function, by five
+  // arithmetic instructions.
   if (staged && !precise && op.getDtype().isBF16())
     op.getP().walk([&](arith::DivFOp division) {
       if (!exponentialOfLogistic(division))

@@ -194,9 +194,9 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return op && op->getNumOperands() > 0 && work->isProperAncestor(op) && isSameForAllWork(value, work);
   }
 
-  /// Recomputes `value`, which depends on the number of the work tile, from a second read of that number. The extents of
-  /// axes are read a second time, too. Without the second reads the device compiler would find the earlier result and
-  /// keep it in a register over the loop.
+  /// Recomputes `value`, which depends on the number of the work tile, from a second read of that number. The extents
+  /// of axes are read a second time, too. Without the second reads the device compiler would find the earlier result
+  /// and keep it in a register over the loop.
   Value renewPlace(Value value, sched::ForWorkOp work, Operation *loop, OpBuilder &builder, IRMapping &renewed) {
     if (Value known = renewed.lookupOrNull(value))
       return known;

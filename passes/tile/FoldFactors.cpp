@@ -89,8 +89,8 @@ Value divisibleFactor(Value term, arith::AddFOp sum, float factor) {
 }
 
 /// Clamps `slope`, the quotient of `numerator` and a factor, to +-2^96, so that the division makes no finite numerator
-/// infinite. Where `numerator` is infinite, `slope` is kept. No clamp is emitted where the range of `slope` is known to be
-/// within +-2^96, as behind tanh and sigmoid.
+/// infinite. Where `numerator` is infinite, `slope` is kept. No clamp is emitted where interval analysis bounds `slope`
+/// by 2^96, for example where `numerator` is a tanh.
 Value bounded(PatternRewriter &rewriter, Location loc, Value slope, Value numerator) {
   const dsl::FloatRange range = FloatRanges().of(slope);
   if (range.low >= -0x1p96 && range.high <= 0x1p96)

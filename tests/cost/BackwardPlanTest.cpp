@@ -2,6 +2,7 @@
 
 #include "passes/analysis/cost/BackwardPlan.h"
 #include "arch/ArchInfo.h"
+#include "tests/cost/Layout.h"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -26,8 +27,6 @@ static std::string textOf(const PlanRequest &request) {
   };
   return sizes(plans->keys) + "; " + sizes(plans->queries);
 }
-
-static int64_t pad16(int64_t value) { return (value + 15) / 16 * 16; }
 
 /// Bytes of the tiles that a loop holds and streams, and of those of its kernel of rows.
 static int64_t tileBytes(const PlanRequest &request, const Plan &plan, bool ofKeys) {

@@ -3,6 +3,7 @@
 #include "passes/analysis/cost/CostModel.h"
 #include "arch/ArchInfo.h"
 #include "ir/sched/SwizzledLayout.h"
+#include "tests/cost/Layout.h"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -32,8 +33,6 @@ static std::string errorOf(const PlanRequest &request) {
   Expected<std::vector<RankedPlan>> plans = rankPlans(request);
   return plans ? "no error" : plans.error().message;
 }
-
-static int64_t toWarpTile(int64_t value) { return (value + 15) / 16 * 16; }
 
 /// A plan for warpgroups with every field fixed that decides about tiles.
 static PlanCost costOfTiles(PlanRequest request, int tileQ, int tileK) {
@@ -386,8 +385,8 @@ static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
   REQUIRE((plan.rowTilesPerWarp() == 1 || plan.rowTilesPerWarp() == 2));
   REQUIRE(plan.rowTilesPerWarp() * 16 * (plan.warps / plan.dvWarps) == plan.tileQ);
   // Written out again from the layout, not from the model.
-  const int64_t e = request.elementBytes, d = toWarpTile(request.headDim);
-  const int64_t share = toWarpTile((request.headDimV + plan.dvWarps - 1) / plan.dvWarps), dv = share * plan.dvWarps;
+  const int64_t e = request.elementBytes, d = pad16(request.headDim);
+  const int64_t share = pad16((request.headDimV + plan.dvWarps - 1) / plan.dvWarps), dv = share * plan.dvWarps;
   auto ring = [&](int64_t columns) { return (plan.stages * plan.tileK * columns * e + 1023) / 1024 * 1024; };
   REQUIRE(bytes == std::max(plan.tileQ * d, plan.tileQ * dv) * e + ring(d) + ring(dv));
   REQUIRE(plan.blocksPerSm * (bytes + int64_t(arch.sharedReservedPerBlock)) <= int64_t(arch.sharedBytesPerSM));

@@ -170,8 +170,7 @@ void Flags::addGradients(CLI::App &verb) {
   group->add_option("--grad", grads, "that of a captured tensor of floats, too; repeatable")
       ->type_name("NAME")
       ->needs(pass);
-  group->add_flag("--grad-lse", gradLse, "of a loss that depends on LSE, too, whose gradient is an operand then")
-      ->needs(pass);
+  group->add_flag("--grad-lse", gradLse, "of a loss that depends on LSE as well as on O")->needs(pass);
   group->add_flag("--deterministic", deterministic, "the same bits in every launch")->needs(pass);
   group
       ->add_option(

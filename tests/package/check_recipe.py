@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""recipe_test.py ROOT CXX WORK: the recipe in CONTRIBUTING.md for a function of scores and masks is all that a function needs.
+"""check_recipe.py ROOT CXX WORK: the recipe in CONTRIBUTING.md for a function of scores and masks is all that a function needs.
 
 The line of the recipe is added to a copy of the sources in the folder WORK. The language's library is compiled there with a
 program that uses the function in text and in C++. With ATTUNE_FULL_GRID set, the command is built, too, and runs the
@@ -8,8 +8,9 @@ function forward and backward on the CPU against the reference.
 import os
 import re
 import shutil
-import subprocess
 import sys
+
+from command import run
 
 PROGRAM = r"""
 #include "attune/Variant.h"
@@ -26,13 +27,6 @@ int main() {
   std::puts(Variant::parse("v", {.score = "NAMEs(s)"}).error().text().c_str());
 }
 """
-
-
-def run(*command, cwd=None):
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-5000:]}{done.stderr[-5000:]}")
-    return done.stdout
 
 
 def main():
@@ -64,17 +58,17 @@ def main():
                 out.write(f'#include "dsl/{source}"\n')
         out.write(PROGRAM.replace("NAME", name))
     program = os.path.join(work, "main")
-    run(compiler, "-std=c++20", "-O0", f"-I{work}", f"-I{work}/include", main_source, "-o", program, "-lfmt")
-    printed = run(program).splitlines()
+    run([compiler, "-std=c++20", "-O0", f"-I{work}", f"-I{work}/include", main_source, "-o", program, "-lfmt"])
+    printed = run([program]).splitlines()
     assert printed[0] == "same", printed
     assert f"did you mean {name}?" in printed[1], printed
     if full:
-        run("cmake", "--preset", "release", "-DATTUNE_TESTS=OFF", cwd=work)
-        run("cmake", "--build", "--preset", "release", "--target", "attune", cwd=work)
+        run(["cmake", "--preset", "release", "-DATTUNE_TESTS=OFF"], cwd=work)
+        run(["cmake", "--build", "--preset", "release", "--target", "attune"], cwd=work)
         attune = os.path.join(work, "build/bin/attune")
         for each in ((), ("--backward",)):
-            run(attune, "run", "--score", f"{name}(s)", *each, "--target", "cpu", "--shape", "1,2,1,64,80,64,64")
-        assert name in run(attune, "list", "--functions")
+            run([attune, "run", "--score", f"{name}(s)", *each, "--target", "cpu", "--shape", "1,2,1,64,80,64,64"])
+        assert name in run([attune, "list", "--functions"])
 
 
 main()
