@@ -1,6 +1,7 @@
 //===- Tile.cpp - Ops of the tile dialect -----------------------------------===//
 
 #include "ir/tile/Tile.h"
+#include "ir/Terminators.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
