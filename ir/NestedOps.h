@@ -5,7 +5,7 @@
 
 namespace attune {
 
-/// Whether `scope`, an op or a region, contains at any depth an op of type `Op` for which the predicate `is` is true.
+/// Whether `scope`, an op or a region, contains at any depth an op `op` of type `Op` for which `is(op)` returns true.
 template <typename Op, typename Scope>
 bool holds(Scope &&scope, llvm::function_ref<bool(Op)> is = [](Op) { return true; }) {
   return scope.walk([&](Op op) { return is(op) ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance(); })

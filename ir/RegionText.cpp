@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace attune;
 
 /// Whether `op` is in `region`, at any depth. Region::isAncestor cannot be used: it requires that every region has a
-/// parent op, but while an op is being parsed its regions have none.
+/// parent op, but the regions of an op that is being parsed have no parent op yet.
 static bool isWithin(Operation *op, Region &region) {
   for (Region *around = op->getParentRegion(); around && around != &region;) {
     Operation *parent = around->getParentOp();

@@ -1,4 +1,4 @@
-//===- Terminators.h - The terminator of a region not yet verified ----------===//
+//===- Terminators.h - The terminator of a region before verification --------===//
 #pragma once
 
 #include "mlir/IR/Block.h"

@@ -294,7 +294,8 @@ void nameResults(const Names *, Operation *op, OpAsmSetValueNameFn set) {
     if (isa<sched::NextVisibleOp>(op) && result.getResultNumber() > 4)
       break;
     std::string name = baseName(result);
-    // Adjacent results without a name are printed as one group, too.
+    // Each call of `set` starts a group of results. A result without a name starts a group if the previous result has a
+    // name; adjacent results without names form one group.
     if (isNamed || !name.empty())
       set(result, name.empty() ? name : name + suffixOf(result, name));
     isNamed = !name.empty();
@@ -307,8 +308,8 @@ void nameArguments(const Names *, Operation *, Region &region, OpAsmSetValueName
       set(argument, name);
 }
 
-/// The naming interface that nameValues attaches to ops of all dialects. It may assume valid ops: the printer requests
-/// no names from an op that fails verification.
+/// The naming interface that nameValues attaches to ops of all dialects. The interface may assume that ops are valid:
+/// the printer requests no names from an op that fails verification.
 struct ValueNames : OpAsmOpInterface::FallbackModel<ValueNames> {
   void getAsmResultNames(Operation *op, OpAsmSetValueNameFn set) const { nameResults(this, op, set); }
   void getAsmBlockArgumentNames(Operation *op, Region &region, OpAsmSetValueNameFn set) const {

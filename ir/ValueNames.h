@@ -14,7 +14,7 @@
 //     | value                                     | name                                                      |
 //     |-------------------------------------------|-----------------------------------------------------------|
 //     | result of an op with `tile.name`          | the value of `tile.name`                                  |
-//     | view of q, k, v, o or lse                 | Q, K, V, O, LSE                                           |
+//     | view of an operand                        | the operand's name in upper case: Q, K, V, O, LSE         |
 //     | parameter, buffer, ring                   | the attribute `name` of the op                            |
 //     | element of a map's input or of a fragment | the tile's name and axes: s_qk, m_q                       |
 //     | coordinate of a map                       | its axis: q; with an f32 origin q_f32                     |

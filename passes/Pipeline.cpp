@@ -60,8 +60,8 @@ void attune::addAttnToTileMap(OpPassManager &passes, int64_t tileQ, int64_t tile
 void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
   bool cpu = options.arch == "cpu";
 
-  // VerifyAttn runs before the first pass on attn, as VerifyTile and VerifySched run after the last pass of their
-  // stage: IR that a user wrote as text and IR that the passes made obey the same rules.
+  // VerifyAttn runs before the first pass on attn. VerifyTile and VerifySched run after the last pass of their stage.
+  // So IR that a user wrote as text and IR that the passes made obey the same rules.
   addAttnVerifier(passes);
 
   // Differentiate runs before TileSize, because the cost model counts the ops of the gradient regions.
@@ -95,7 +95,7 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
   // FoldSoftmaxScale, which moves one constant factor into the exponent and so needs the factors merged to one.
   passes.addPass(createFoldFactors());
   // FoldFactors and FoldSoftmaxScale run before HoistInvariants, so that the factors and addends that these two passes
-  // merge are computed once a block or a row.
+  // merge are computed once per block or per row.
   passes.addPass(createFoldSoftmaxScale());
   if (!cpu)
     passes.addPass(createSplitRowSums());
@@ -104,15 +104,16 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     // ChoosePath runs before AddFallbackKernels and the Stage* passes, which write ops for producer warps. A kernel
     // that cannot have producer warps then gets none of these ops.
     passes.addPass(createChoosePath(ChoosePathOptions{options.arch, /*ordersChosen=*/false}));
-    // AddFallbackKernels runs before HoistInvariants: HoistInvariants leaves a bias that producer warps load in its
-    // map, but hoists the same bias out of the map in the fallback kernel. AddFallbackKernels runs after ScaleQueries,
-    // so that both kernels have the scaled Q.
+    // AddFallbackKernels runs before HoistInvariants: HoistInvariants does not move the load of a bias out of its map
+    // if producer warps load the bias, but in the fallback kernel it moves the same load. AddFallbackKernels runs after
+    // ScaleQueries, so that both kernels have the scaled Q.
     passes.addPass(createAddFallbackKernels());
   }
   passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {
-    // CSE runs before StageColumns: StageColumns does not stage a per-key vector that another map computes
-    // unconditionally, and finds that map by its equal operands.
+    // CSE runs before StageColumns: StageColumns does not copy a per-key vector to shared memory if another map
+    // computes the same vector unconditionally. It recognises such a map only if the two maps have the same operands,
+    // which CSE makes equal.
     passes.addPass(createCSEPass());
     passes.addPass(createStageRelativePositions());
     passes.addPass(createStageBiases());
@@ -130,7 +131,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     // FuseExponents replaces that difference by an FMA.
     passes.addPass(createFuseExponents());
     // ExpandLogistic runs after FoldSoftmaxScale, so that the logistic function's exponent is a product with one
-    // constant factor: ExpandLogistic adds a constant to the exponent, which then costs no instruction of its own.
+    // constant factor: ExpandLogistic adds a constant to the exponent, and the product and the sum are then one
+    // multiply-add.
     passes.addPass(createExpandLogistic());
     passes.addPass(createSkipRescale());
     passes.addPass(createSeparateScore());
@@ -146,7 +148,7 @@ void attune::addTileToCpu(OpPassManager &passes) { passes.addPass(createSchedule
 
 void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &options) {
   // PlaceOperands runs before this second ChoosePath, which checks that a product has 64 rows for each warpgroup:
-  // PlaceOperands decides which axis is rows.
+  // PlaceOperands decides which axis of a register tile is its rows.
   passes.addPass(createPlaceOperands());
   passes.addPass(createChoosePath(ChoosePathOptions{options.arch, /*ordersChosen=*/true}));
   // AssignRoles runs before AssignLayouts, because the layout of a tile that producer warps compute contains the number

@@ -12,7 +12,7 @@ namespace attune {
 struct SavingOptions {
   int64_t memoryBudget = 0;
   std::vector<std::string> save = {}, recompute = {}; ///< values to save or recompute, whatever the cost model says
-  int64_t batch = 0, heads = 0, queries = 4096, keys = 4096; ///< sizes for which the cost model compares
+  int64_t batch = 0, heads = 0, queries = 4096, keys = 4096; ///< sizes for which the cost model predicts times
 };
 
 /// The options of the pipeline. 0 and "" leave a decision to the passes.
@@ -31,7 +31,8 @@ void addDifferentiate(mlir::OpPassManager &passes);
 void addRecompute(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// attn to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
-/// Lowers canonical attn to the tile kernel that writes the class (masked, partial or full) of each tile.
+/// Lowers canonical attn to the tile kernel that writes the class (partial or full) of each tile that the mask leaves
+/// visible.
 void addAttnToTileMap(mlir::OpPassManager &passes, int64_t tileQ, int64_t tileK);
 /// tile to sched: layouts, roles, order of ops, then instructions; for GPUs only.
 void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);

@@ -122,7 +122,8 @@ struct KernelCache::State {
   std::unordered_map<std::string, std::shared_ptr<Slot>> kernels;
   mutable std::atomic<bool> warnedUnwritable = false, warnedFolder = false, warnedEntry = false, swept = false;
 
-  /// The slot of a key in memory; `owner` becomes whether it is new, so that the caller compiles.
+  /// The slot of a key in memory. Sets `owner` to whether this call created the slot; the caller then has to load or
+  /// compile the kernel.
   std::shared_ptr<Slot> slotOf(const std::string &memoryKey, bool &owner) {
     std::lock_guard lock(mutex);
     std::shared_ptr<Slot> &entry = kernels[memoryKey];
@@ -132,8 +133,8 @@ struct KernelCache::State {
     return entry;
   }
 
-  /// The result of a slot's owner. The destructor publishes the result on every exit from the owner's scope, so that no
-  /// waiting thread blocks for ever.
+  /// The result of a slot's owner, which is the thread that created the slot. The destructor hands the result to the
+  /// waiting threads on every exit from the owner's scope, so that no thread waits for ever.
   struct Publication {
     State &state;
     const std::string &memoryKey;
@@ -203,8 +204,8 @@ struct KernelCache::State {
     warnOnce(warnedUnwritable, "cache folder {} cannot be written: {}; kernels are not kept", directory, problem.text);
   }
 
-  /// Opens the folder for commands on all entries: an empty optional where there is no folder, else an error on
-  /// failure.
+  /// Opens the folder for the members that visit all entries (list, verify, clear). Returns an empty optional where
+  /// there is no folder, and an error where the folder exists but cannot be used.
   Expected<std::optional<CacheFolder>> openAll() const {
     FileProblem problem;
     if (directory.empty())
@@ -286,7 +287,7 @@ struct KernelCache::State {
     return entry;
   }
 
-  /// Removes temporary files that killed processes left, once per process.
+  /// Removes temporary files that killed processes left. Only the first call has an effect.
   void sweep(const CacheFolder &folder) const {
     if (swept.exchange(true))
       return;

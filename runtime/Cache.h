@@ -23,8 +23,8 @@
 //
 // Files are written under a temporary name and then renamed, so a reader sees a whole entry or none. A read verifies
 // the checksum and the key. A bad entry counts as a miss with a warning, and the next compilation replaces it. A folder
-// that cannot be written causes one warning, and kernels are then kept in memory only. A later write removes the
-// temporary files of killed processes when they are an hour old.
+// that cannot be written causes one warning, and kernels are then kept in memory only. The first write through a
+// KernelCache removes temporary files that are more than an hour old, which killed processes have left.
 //
 // Trust. Entries are executed. The checksum detects accidents only, because an attacker would write a matching
 // checksum. Owners and modes protect the user (CacheFolder.h): a folder that another user owns or may write to is
@@ -100,12 +100,12 @@ public:
   /// The kernel for `key` on `device` ("cpu", "cuda:0"; devices have separate kernels in memory and share files). The
   /// kernel comes from memory, else from the image on disk by `load`, else from a new image by `compile` and `load`; a
   /// new image is then stored. kernel.cacheHit() is false only for the caller that compiled. An image from disk that
-  /// does not load, or that `check` refuses, counts as a bad entry. None of the functions may request the same key.
+  /// does not load, or that `check` refuses, counts as a bad entry. None of the functions may call getOrCompile for the
+  /// same key and device: the call would wait for itself.
   Expected<Kernel> getOrCompile(std::string_view key, std::string_view device, const Compile &compile, const Load &load,
                                 const Check &check = {}, const EntryKey &entryKey = {});
 
-  /// The image on disk for `key`, or nothing. A bad entry causes a warning; an image that `check` refuses counts as
-  /// one.
+  /// The image on disk for `key`, or nothing. Warns about a bad entry, and about an image that `check` refuses.
   std::optional<KernelImage> read(std::string_view key, const Check &check = {}) const;
   /// Stores an image on disk under `key`. Where `entryKey` is given, stores it under `entryKey`, with a .choice file
   /// that refers from `key` to that entry. On failure returns false and warns.
@@ -117,7 +117,8 @@ public:
   /// The bad entries and the bad .choice files. Fails like list().
   Expected<std::vector<CacheEntry>> verify() const;
   /// Drops the kernels in memory and removes all entries, .choice files and temporary files; other files stay. Returns
-  /// the number of entries removed. Fails like list(), and where files cannot be removed, with their number.
+  /// the number of entries removed. Fails where list() fails, and where some files cannot be removed; the error then
+  /// gives the number of these files.
   Expected<size_t> clear();
 
 private:

@@ -6,7 +6,9 @@
 //     | fstat of the open folder     | required                                           |
 //     |------------------------------|----------------------------------------------------|
 //     | owner                        | the process's effective user, or root              |
-//     | mode                         | neither group nor others write (ACLs show as group)|
+//     | mode                         | neither group nor others may write                 |
+//
+// Write permission that an ACL gives appears in the group bits of the mode, so the check also covers ACLs.
 //
 // A file in the folder is used only under the same two conditions. Files are opened relative to the open folder
 // (openat), and the check reads the open descriptor, so no file can be exchanged between check and use. Parent folders

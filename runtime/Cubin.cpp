@@ -11,7 +11,8 @@ using namespace attune;
 
 namespace {
 
-// ELF-64 structs of the System V gABI. Their fields are read as they are: file and hosts are all little-endian.
+// ELF-64 structs of the System V gABI. Fields are read without a byte swap, because cubins and all hosts are
+// little-endian.
 struct ElfHeader {
   unsigned char ident[16];
   uint16_t type, machine;
@@ -195,8 +196,9 @@ Expected<KernelTable> kernelsOf(const CubinReader &reader, const std::vector<Sec
   return result;
 }
 
-/// Adds what an .nv.info section tells of registers, frames and, of the kernel `own`, parameters. Gives false where the
-/// section is truncated; `own` is null for the section of the whole file.
+/// Reads an .nv.info section into `table`: the registers and stack frames of the kernels that its attributes name. If
+/// the section belongs to one kernel, that kernel is `own`, and the size of its parameters is read too. `own` is null
+/// for the section of the whole file. Returns false where the section is truncated.
 bool addAttributes(std::span<const char> info, CubinKernel *own, KernelTable &table) {
   int paramsBegin = std::numeric_limits<int>::max(), paramsEnd = 0;
   bool whole = forEachAttribute(info, [&](uint8_t attribute, std::span<const char> value) {

@@ -27,7 +27,7 @@ Error attune::driverTooOld(int driverVersion, int nvrtcVersion) {
                   driverVersion / 1000)};
 }
 
-/// Fills the table of entry points. Gives the first that is required and missing, or null.
+/// Fills the table of entry points. Returns the name of the first required entry point that the library lacks, or null.
 static const char *findEntryPoints(CudaDriver &d, void *library) {
   const char *missing = nullptr;
   auto find = [&](auto &entry, const char *name, bool required = true) {
@@ -181,8 +181,8 @@ CudaContext CudaDriver::currentContext() const {
   return context;
 }
 
-// A copy from pageable memory, or a fill, may return before the data has arrived on the device, and non-blocking
-// streams do not wait for the default stream.
+// A copy from pageable memory, or a fill, may return before the data has arrived on the device. Non-blocking streams do
+// not wait for the default stream, so the host waits for the default stream here.
 Expected<void> CudaDriver::landed(int code, std::string_view what) const {
   return result(code ? code : cuStreamSynchronize(nullptr), what);
 }

@@ -116,8 +116,8 @@ public:
 
   /// Success for code 0, else an error with the text "<what>: <name of the error> (<its description>)".
   Expected<void> result(int code, std::string_view what) const;
-  /// Waits for the default stream, then returns the first error as result() does. For operations that the driver may
-  /// still be executing when their call returns.
+  /// Completes a copy or fill whose driver call has returned `code`: waits for the default stream, where the driver may
+  /// still be executing the operation. Returns the first error as result() does.
   Expected<void> landed(int code, std::string_view what) const;
   /// The error as text: "CUDA_ERROR_INVALID_VALUE (invalid argument)".
   std::string describe(int code) const;

@@ -53,8 +53,9 @@ struct Problem {
   int64_t qOffset = 0, group = 1;
 };
 
-/// Checks the arguments as a launch of the variant's forward kernel would, for any plan. Further operands of a backward
-/// pass (do, dq, saved values, ...) are dropped first, because no index expression reads them.
+/// Checks the arguments as a launch of the variant's forward kernel would, except for what depends on the kernel's plan
+/// (workspace and tensor maps). Further operands of a backward pass (do, dq, saved values, ...) are dropped first,
+/// because no index expression reads them.
 Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
   args.operands = {};
   if (variant.error())
@@ -126,7 +127,8 @@ std::optional<IndexFault> findPageFault(const Variant &variant, const LaunchArgs
   return std::nullopt;
 }
 
-/// The first element of a searched vector that is less than the element before it. NaN comes after all numbers.
+/// The first element that is less than the element before it, in a vector that the variant searches (Op::Search: the
+/// vector must be in ascending order). NaN counts as greater than all numbers.
 std::optional<IndexFault> findOrderFault(const Program &program) {
   for (int i = 0; i < program.size(); ++i) {
     const Instruction &search = program[i];
@@ -255,8 +257,8 @@ public:
   }
 
   std::optional<IndexFault> run() {
-    // Each call of the body (a block of the thread pool) searches consecutive rows of queries, about 2^16 elements.
-    // Blocks start in order, so blocks after the first row with a fault can be skipped.
+    // Each block of the thread pool searches consecutive rows of queries, about 2^16 elements. A block is skipped if it
+    // begins after the first row with a fault that is known so far.
     constexpr int64_t elements = 1 << 16;
     const int64_t perBlock = std::max<int64_t>(1, elements / sizes.keyLength);
     ThreadPool::process().run(size_t((rows + perBlock - 1) / perBlock), 0, [&](size_t block, void *) {
@@ -329,9 +331,9 @@ private:
     return dim;
   }
 
-  /// The position of the first out-of-bounds read among the `count` keys of the evaluator's last run, or `count`. The
-  /// first loop tests all indices, also those that a mask or a condition prevents from being evaluated: most runs have
-  /// no index out of bounds and end there.
+  /// The position of the first out-of-bounds read among the `count` keys of the evaluator's last run; `count` if there
+  /// is none. The first loop ignores masks and conditions: it tests every index, even one that the kernel would not
+  /// evaluate. Most runs have no index out of bounds, and the function returns after that loop.
   int64_t firstFault(Evaluator &evaluator, int64_t count, const uint8_t *visible) const {
     bool any = false;
     for (int load : doubts.loads)

@@ -74,7 +74,7 @@ struct Kernel::State {
   mutable std::mutex mutex = {};                                   // guards `modules`
   mutable std::vector<std::unique_ptr<LoadedModule>> modules = {}; // never shrinks: launches hold pointers to elements
   mutable std::atomic<double> loadMilliseconds = 0;                // load time of the latest module
-  mutable std::atomic<const LoadedModule *> recent = nullptr;      // the module of the last launch
+  mutable std::atomic<const LoadedModule *> recent = nullptr;      // what moduleFor() returned last
   std::unique_ptr<TensorMapCache> tensorMaps = {};                 // null where the signature has no tensor maps
   std::vector<TensorMapPlace> mapPlaces = {};
   size_t mapOffset = 0; // byte offset of the first map in the packed parameters
@@ -184,7 +184,8 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
 /// Writes the tensor maps that follow the other parameters. Where an optional map cannot be encoded, clears its bit in
 /// `mapped`, so that a fallback kernel runs.
 Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
-  // Enumerators of cuda.h: CUtensorMapDataType, CUtensorMapL2promotion; no interleaving, and zeros outside the tensor.
+  // Enumerators of cuda.h: CUtensorMapDataType and CUtensorMapL2promotion. The two arguments 0 of
+  // cuTensorMapEncodeTiled mean no interleaving, and zeros for elements outside the tensor.
   constexpr int float16 = 6, float32 = 7, bfloat16 = 9, noPromotion = 0, promoteTo256 = 3;
   auto encode = [&](const TensorMapKey &key, std::byte *out) {
     const TensorMapParam &map = image.signature.tensorMaps[key.map];
@@ -192,8 +193,8 @@ Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
     const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
     const DType element = mapPlaces[key.map].dtype;
     const int type = element == DType::F32 ? float32 : element == DType::BF16 ? bfloat16 : float16;
-    // A row stride that is not a multiple of the 32-byte sector makes TMA issue more requests per row. With L2
-    // promotion these requests would overlap.
+    // If the row stride is not a multiple of 32 bytes (an L2 sector), TMA issues more requests per row. Promotion to
+    // 256 bytes would widen these requests, so that they overlap.
     const int promotion = key.strides[0] % 32 ? noPromotion : promoteTo256;
     return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions,
                                         key.strides, box, steps, 0, swizzle, promotion, 0);
@@ -240,7 +241,8 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
   size_t count = 0;
   for (size_t i = 0; i < image.entries.size(); ++i)
     if (packed.blocks[i] > 0 && image.entries[i].maps.holds(packed.params().mapped)) {
-      // The first kernel of a launch must wait for the previous launch to end, so it never overlaps.
+      // A kernel may overlap only with an earlier kernel of the same launch: the first kernel must wait for the
+      // previous launch to end.
       started[count] = startedKernel(packed, **loaded, i, /*followsOwn=*/count > 0);
       ++count;
     }
@@ -397,7 +399,7 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
 // Launching on the CPU target
 //===----------------------------------------------------------------------===//
 
-/// Runs the kernels one after the other; the thread pool splits the blocks of each kernel.
+/// Runs the kernels one after the other. The threads of the pool share the blocks of each kernel.
 void Kernel::State::launchHost(const PackedLaunch &packed) const {
   for (size_t i = 0; i < image.entries.size(); ++i) {
     logLaunch(image, image.entries[i], packed.sizes, packed.blocks[i]);
@@ -430,8 +432,9 @@ struct Kernel::Choice {
 
 Kernel::Kernel(std::shared_ptr<const State> state) : state(std::move(state)) {}
 
-/// The alternative whose size class is nearest to that of `sizes`, the first one of several. Without one: the
-/// alternative for few queries, where fewQueriesOf says that the sizes need it; else the kernel for every size.
+/// Returns the alternative whose size class is nearest to the class of `sizes`; of several equally near ones, the
+/// first. If none is near enough (SizeClass::distance), returns the alternative for few queries that fewQueriesOf
+/// selects. If there is no such alternative either, returns the kernel for every size.
 const Kernel::State &Kernel::chosen(const ProblemSizes &sizes) const {
   const SizeClass own = SizeClass::of(sizes);
   const State *nearest = nullptr;

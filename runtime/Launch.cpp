@@ -20,7 +20,7 @@ using namespace attune;
 
 static constexpr int64_t maxLength = int64_t(1) << 30;
 static constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
-static constexpr uintptr_t tileAlignment = 16; // bytes: one cp.async or vector load of Q, K, V or O
+static constexpr uintptr_t tileAlignment = 16; // bytes that one cp.async or vector access of Q, K, V or O moves
 
 const Tensor *LaunchArgs::operand(std::string_view name) const {
   if (name.size() == 1)
@@ -191,7 +191,7 @@ Expected<void> checkTiled(const OperandParam &operand, const Tensor &tensor) {
   return {};
 }
 
-/// Checks that no two indices of an output address the same element.
+/// Checks that no dimension of an output is broadcast, that is, has stride 0 and an extent above 1.
 Expected<void> checkOutput(const OperandParam &operand, const Tensor &tensor) {
   for (int i = 0; i < tensor.rank; ++i)
     if (tensor.strides[i] == 0 && tensor.shape[i] > 1)
@@ -481,10 +481,10 @@ struct Elements {
   }
 };
 
-/// Whether some element (b, h, q, k) at which `index` is greatest (or least) satisfies all guards, so that the kernel
-/// certainly evaluates the index there. The search tries the corners of the range. From each corner it also tries the
-/// elements where a guard begins to hold along a coordinate that the index does not depend on (the diagonals of a
-/// window). The search may miss other elements; findIndexFault finds them.
+/// Whether the kernel certainly evaluates the index at its greatest (or least) value: some element (b, h, q, k) with
+/// that value satisfies all guards. Of the corners of the range of elements, the function tries those with that value.
+/// From each of these corners it also moves along each coordinate that the index does not depend on, to where a guard
+/// begins to hold (the edge of a sliding window). The function may miss elements elsewhere; findIndexFault finds them.
 [[gnu::cold, gnu::noinline]] bool isReached(const IndexParam &param, const Elements &elements, bool greatest) {
   const std::array<int64_t, 4> &factors = param.index.coordinates;
   auto passes = [&](const std::array<int64_t, 4> &at) {
@@ -592,9 +592,9 @@ Expected<void> checkIndices(const TensorParam &param, const Tensor &tensor, cons
 
 } // namespace
 
-/// Replaces an empty captured tensor in a launch without elements. In the replacement every index addresses the same
-/// element, which lies in the memory of another operand. The kernel may load the element before the loop over keys, and
-/// ignores the value.
+/// The replacement of an empty captured tensor in a launch without elements (one of B, H, Sq and Sk is 0). The
+/// replacement has one element, which lies in the memory of an operand. The kernel may load that element before the
+/// loop over keys, and ignores the value.
 static Tensor oneElement(Tensor empty, const LaunchArgs &args) {
   empty.data = nullptr;
   for (const Tensor *operand : {&args.q, &args.k, &args.v, &args.o})
@@ -791,7 +791,7 @@ public:
     std::memcpy(at, &value, 8);
     at += 8;
   }
-  /// Leaves the next `bytes` for later: advances this writer, and returns a second writer that writes the bytes left.
+  /// Skips the next `bytes` bytes. Returns a second writer, which writes the skipped bytes later.
   SlotWriter leave(size_t bytes) {
     SlotWriter left = *this;
     at += bytes;
@@ -827,7 +827,8 @@ static Expected<void> checkGroups(Axes &axes) {
   return {};
 }
 
-/// Checks a paged K and V: the page table does not name more keys than a sequence may have, and there are pages.
+/// Checks a launch with paged K and V: the rows of the page table cover at most maxLength keys, and K has at least one
+/// page unless the page table has no columns.
 static Expected<void> checkPages(const KernelSignature &signature, Axes &axes) {
   for (const DerivedAxis &axis : signature.derived) {
     if (axis.rule != DerivedAxis::Rule::Pages)
@@ -933,7 +934,8 @@ static Expected<void> countBlocks(const KernelEntry &entry, Axes &axes, const La
   return {};
 }
 
-/// Checks a workspace table with an entry for each (query tile, key tile) of a mask: kernels index the tiles by int32.
+/// Checks a workspace table that has an entry for each pair of a query tile and a key tile of a mask. Kernels index the
+/// entries by int32, so the check fails if there are more of them than an int32 can count.
 static Expected<void> checkCountedTiles(const OperandParam &operand, const Tensor &placed) {
   double tiles = 1;
   int counted = 0;
@@ -1033,9 +1035,9 @@ static Expected<void> packOperands(const KernelSignature &signature, Axes &axes,
   return {};
 }
 
-/// The launch reuses the per-tile tables of an earlier launch, so preparation kernels need not run. But block 0 of a
-/// preparation kernel also resets the counter from which blocks claim work. That block still runs where a kernel claims
-/// work.
+/// Implements LaunchArgs::keepTables: the launch reuses the per-tile tables of an earlier launch, so preparation
+/// kernels need not run. But block 0 of a preparation kernel also resets the counter from which blocks claim work. If a
+/// kernel claims work, that one block still runs.
 static void leaveOutPreparation(const KernelImage &image, PackedLaunch &packed) {
   const bool claims = std::ranges::any_of(image.entries, &KernelEntry::claimsWork);
   for (size_t i = 0; i < image.entries.size(); ++i)

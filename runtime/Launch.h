@@ -12,7 +12,8 @@
 
 namespace attune {
 
-/// Whether two names are equal; quickest for names of one letter, which most are.
+/// Whether two names are equal. Most axis names have one letter, and for these a comparison of size and letter is
+/// enough.
 inline bool sameName(std::string_view a, std::string_view b) {
   return a.size() == b.size() && (a.empty() || (a[0] == b[0] && (a.size() == 1 || a == b)));
 }
@@ -40,14 +41,14 @@ struct PackedLaunch {
   const LaunchParams &params() const { return *reinterpret_cast<const LaunchParams *>(bytes); }
 };
 
-/// Words for an axis in error messages. For an axis that no operand of forwardOperands() has, the words are the axis's
-/// name, and the pointers are valid as long as the string of that name is.
+/// Words for an axis in error messages. For an axis that no operand of forwardOperands() has, the first four words are
+/// the axis's name. They then point into the AxisParam that was passed to wordsFor(), which must outlive them.
 struct AxisWords {
   const char *axis;   ///< the axis's name: "q"
   const char *extent; ///< the extent in a shape: "Sq"
   const char *noun;   ///< what the extent is: "length"
   const char *stride; ///< word for the axis's stride: "row"
-  const char *option; ///< the option that compiles for another extent, for an axis of fixed size; else ""
+  const char *option; ///< for an axis of fixed size: the compile option that sets the size; else ""
   int64_t most;       ///< the greatest extent allowed
   const char *remedy; ///< advice where the extent is greater than `most`
 };
@@ -59,8 +60,8 @@ AxisWords wordsFor(const AxisParam &axis);
 Expected<void> packLaunch(const KernelImage &image, Device device, int64_t multiprocessors, float defaultDropout,
                           const LaunchArgs &args, PackedLaunch &packed);
 
-/// Fails where a kernel needs a tensor map that `mapped` (LaunchParams::mapped) lacks, and the module has no fallback
-/// kernel for it.
+/// Fails where a kernel needs a tensor map whose bit in `mapped` (LaunchParams::mapped) is not set, and no other kernel
+/// of the module is the fallback of that kernel.
 Expected<void> checkMapped(const KernelImage &image, int32_t mapped);
 
 /// The most keys that a sequence can have in a launch: the length of K, or the pages of a sequence times the page size

@@ -8,7 +8,7 @@
 //       ...                                                   // start the kernels one by one
 //
 // CUDA runs two launches of one graph one after the other, also in different streams. Each stream therefore has its own
-// graph. The launch call reads the parameters, so parameters and grids may change with every launch.
+// graph. Parameters and grids are set again before each launch of a graph, so both may change with every launch.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -46,7 +46,7 @@ public:
   ///   - the kernels are not those that the stream's graph was built for,
   ///   - the stream is being captured, which records into the caller's graph,
   ///   - the stream is the per-thread default stream, whose handle means another stream in each thread,
-  ///   - another thread is using the stream's graph, or building the graph has failed before,
+  ///   - another thread is using the stream's graph, or building or launching the graph fails or has failed before,
   ///   - `capacity` other streams have graphs, or the driver is older than CUDA 12.3.
   bool launch(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
               CudaStreamHandle stream);

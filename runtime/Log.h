@@ -1,8 +1,8 @@
 //===- Log.h - Log lines on standard error -----------------------------------===//
 //
 //     $ ATTUNE_LOG=info attune run causal
-//     attune: info: no cache entry /root/.cache/attune/1f0c....attune
-//     attune: info: NVRTC 13.0 compiled causal for sm_90 in 517 ms: 48216 bytes
+//     attune: info: not in the cache: /root/.cache/attune/1f0c....attune
+//     attune: info: NVRTC 13.0 compiled causal for sm_90 in 517.0 ms: 48216 bytes
 //
 // Each line is one write, so lines of different threads do not mix. A line of a disabled level costs a load and a
 // comparison.

@@ -71,7 +71,7 @@ static json toJson(const KernelSignature &signature) {
   }
   json result = {{"dtype", name(signature.dtype)}, {"dropout", signature.dropout}, {"qOffset", signature.qOffset},
                  {"operands", operands},           {"scalars", scalars},           {"tensors", tensors}};
-  // A head dim of 0 means that no operand has such an axis; the field is then absent.
+  // A head dim of 0 means that no operand has a head-dim axis; the JSON object then lacks the field.
   if (signature.headDim)
     result["headDim"] = signature.headDim;
   if (signature.headDimV)
@@ -132,7 +132,7 @@ constexpr Range boxSides = {1, 256}; // rows or columns of a tensor map's box
 constexpr Range ranks = {0, 4};
 constexpr Range threadCounts = {1, 1024};
 constexpr Range sharedSizes = {0, int64_t(1) << 30}; // shared memory; scratch memory on the CPU
-constexpr size_t mostElements = maxPackedBytes / 8;  // limit for a JSON array: the parameters have no more slots
+constexpr size_t mostElements = maxPackedBytes / 8;  // most elements of a JSON array: one per parameter slot
 constexpr size_t mostTensorMaps = 31;                // LaunchParams::mapped has a bit for each (without the sign bit)
 
 /// Reads fields of JSON objects. The reader remembers the first field that is absent, has a wrong type, or is out of
@@ -161,7 +161,7 @@ public:
     const json *value = field(from, key, &json::is_number_integer);
     if (!value)
       return;
-    // An unsigned number above INT64_MAX reads as a negative int64, and is then out of range too.
+    // get<int64_t>() returns a negative number for an unsigned number above INT64_MAX, which is out of every range.
     const auto number = value->get<int64_t>();
     const bool overflows = value->is_number_unsigned() && number < 0;
     if (overflows || number < range.least || number > range.greatest)
@@ -194,7 +194,7 @@ public:
       failField(key);
   }
 
-  /// Records the first problem; the text continues "kernel metadata ...".
+  /// Records a problem, unless an earlier one is recorded. In the error, `text` follows the words "kernel metadata".
   void fail(std::string text) {
     if (problem.empty())
       problem = std::move(text);

@@ -9,8 +9,8 @@
 using namespace attune;
 
 static constexpr int64_t tiledLength = 512; // lengths up to tiledLength are rounded up to a multiple of 16
-/// With 1024 or more thread blocks of 128 queries the device counts as full: problems with more batches or heads are in
-/// the same size class.
+/// A problem with at least 1024 thread blocks of 128 queries counts as filling the device. All such problems are in the
+/// same class of batch * heads (SizeClass::rows is 0).
 static constexpr int64_t fullDevice = 1024, blockQueries = 128;
 
 /// Rounds `n` up to a value of {0, 1, 2, 3, 4} or {4, 5, 6, 7} * 2^i.

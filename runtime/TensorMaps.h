@@ -37,7 +37,7 @@ struct TensorMapPlace {
 struct TensorMapKey {
   uint64_t map; ///< index in KernelSignature::tensorMaps
   uint64_t address;
-  uint64_t dimensions[4]; ///< extents in elements, innermost first, each at least 1; 1 past the tensor's rank
+  uint64_t dimensions[4]; ///< extents in elements, innermost first, each at least 1; dimensions past the rank are 1
   uint64_t strides[3];    ///< strides in bytes, from the second innermost dimension outwards
 
   /// The key of map number `map` in a launch. The packed tensors follow `params` in memory (attune/LaunchParams.h).
@@ -46,10 +46,10 @@ struct TensorMapKey {
 };
 
 /// LaunchParams::mapped for a launch whose tensors are packed after `params`: bit n is set if TMA can access the tensor
-/// of map n. Maps of operands always have their bit. The map of a captured tensor or its gradient has its bit if the
-/// last dimension has stride 1, if the address and the other strides are multiples of 16 bytes, and if the last two
-/// dimensions cover the launch's queries (from qOffset on) and keys, so that boxes hold the same elements as single
-/// loads.
+/// of map n. The bit of a captured tensor's map, or of its gradient's map, is set if the last dimension has stride 1,
+/// if the address and the other strides are multiples of 16 bytes, if no stride is negative or too large for TMA, and
+/// if the last two dimensions cover the launch's queries (from qOffset on) and keys. A TMA box then holds the same
+/// elements as loads of single elements. The bits of all other maps are always set.
 int32_t mappedTensors(const KernelSignature &signature, const LaunchParams &params, const LaunchSizes &sizes);
 
 /// A set-associative cache of the latest tensor maps of one kernel, at most `capacity` of them. Any number of threads

@@ -123,7 +123,8 @@ struct ThreadPool::State {
   size_t busy = 0;              // workers that have not finished this generation
   bool stopping = false;
 
-  // The current run. These fields are written before `generation` is incremented, and only read while workers run.
+  // Fields of the current run, written before `generation` is incremented. While workers run, they increment `next` and
+  // only read the other fields.
   std::atomic<size_t> next = 0;
   size_t blocks = 0;
   size_t scratchBytes = 0;

@@ -121,8 +121,8 @@ SmallVector<Value> Lowering::lowerIteration(ForBlocksOp op, Value first, Value p
   values[op.getPartial()] = partial;
   for (auto [i, index] : llvm::enumerate(scalarIndex))
     values[op.getCarried()[index]] = scalars[i];
-  // Where the body reads a carried tile in the tile's other memory order, make a transposed copy, which is freed at the
-  // end of the loop body.
+  // A carried tile is stored in the memory order orderOf(type). Where the loop body also reads the tile in the other
+  // order, make a transposed copy, which is freed at the end of the body.
   SmallVector<std::pair<Value, Order>> extra;
   for (Value carried : op.getCarried())
     if (auto type = dyn_cast<TileType>(carried.getType()); type && type.rank() == 2)

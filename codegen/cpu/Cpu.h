@@ -1,16 +1,18 @@
 //===- Cpu.h - The CPU target -----------------------------------------------===//
 //
-// Compiles a logical `tile.kernel` for the host and links the result into the process.
+// Compiles the `tile.kernel` ops of a module for the host and links the result into the process.
 //
-//     Expected<HostObject> object = compileHost(module);            // MLIR, LLVM: 0.1 s
-//     Expected<HostCode> code = loadHost(object->bytes, object->entry); // a linker: 1 ms
-//     HostEntry entry{code->function, object->scratchBytes};
+//     Expected<HostObject> object = compileHost(module);           // MLIR, LLVM: 0.1 s
+//     const HostFunction &first = object->functions.front();       // of the first kernel
+//     std::vector<std::string> symbols = {first.symbol};
+//     Expected<HostCode> code = loadHost(object->bytes, symbols);  // a linker: 1 ms
+//     HostEntry entry{code->functions.front(), first.scratchBytes};
 //
-// One call of the compiled function computes one block of the grid, as a thread block would. It computes the block's
-// position along the grid's axes from the block index (pass `tile-schedule-blocks`). All tiles are in scratch memory,
-// which the caller provides. The block's rows (queries in a loop over keys) map to vector lanes, so a tile of (q, k) is
-// stored k-major. Then S^T = K Q^T needs no transposed K, the maximum of a row is a lane-wise maximum of vectors, and
-// P^T is the operand of O^T = V^T P^T without a transpose.
+// One call of a compiled function computes one block of the grid, as a thread block would. The function computes the
+// block's position along the grid's axes from the block index (pass `tile-schedule-blocks`). All tiles are in scratch
+// memory, which the caller provides. Queries map to vector lanes in a kernel that loops over keys, so a tile of (q, k)
+// is stored as [k][q]. Then S^T = K Q^T needs no transposed K, the maximum of a row of S is a lane-wise maximum of
+// vectors, and P^T is the operand of O^T = V^T P^T without a transpose.
 //
 // Numbers. All float tiles are kept in float32. f16 and bf16 inputs are widened when they are loaded, and results are
 // rounded to nearest even when they are stored. `tile.convert` (P to the dtype of V) does not round.

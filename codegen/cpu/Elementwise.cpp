@@ -174,8 +174,8 @@ void Lowering::lowerGroup(ArrayRef<Operation *> ops) {
           found = readTile(value, at);
         return found;
       };
-      // Read all inputs first: a map with only_if is lowered to a branch, and values read inside it would not dominate
-      // later uses.
+      // Read all inputs first: a map with only_if is lowered to a branch, and values read inside the branch would not
+      // dominate later uses.
       for (Operation *op : ops)
         for (Value operand : op->getOperands())
           if (isa<TileType>(operand.getType()) && !group.members.contains(operand.getDefiningOp()) &&
@@ -253,7 +253,8 @@ void Lowering::lowerSumDiagonals(SumDiagonalsOp op) {
   SmallVector<int64_t> reversed(llvm::reverse(llvm::seq<int64_t>(lanes)));
   loop(constI64(0), constI64(allRows), [&](Value row) {
     // The tile is summed in parts of `rows` rows. Each part has rows + columns diagonals; element (r, c) of a part
-    // belongs to diagonal r - c + columns. `last` is the index of the diagonal through the row's first element.
+    // belongs to diagonal r - c + columns. The result lists the diagonals of all parts, one part after the other.
+    // `last` is the index in the result of the diagonal through the first element of `row`.
     Value part = arith::DivUIOp::create(b, row, constI64(rows)),
           last = add(row, mul(add(part, constI64(1)), constI64(columns)));
     loop(columns, lanes, [&](Value column) {

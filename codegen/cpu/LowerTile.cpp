@@ -18,7 +18,7 @@ Expected<size_t> Lowering::run() {
   scratch = entry->getArgument(2);
   findLaneAxis();
   findNeededOrders();
-  // Parameter reads are inserted before paramEnd, so that they dominate all other code (atStart).
+  // atStart inserts the reads of launch parameters before paramEnd, so that these reads dominate all other code.
   paramEnd = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
   b.setInsertionPoint(entry->getTerminator());
   lowerBlock(kernel.getBody().front());

@@ -1,8 +1,9 @@
 //===- Lowering.h - The lowering of one tile.kernel to vector code --------===//
 //
-// Storage. A tile is an array in the caller's scratch memory. Vectors run along one axis of a tile, whose elements are
-// contiguous. That axis is the kernel's lane axis, where the tile has it: the axis of S that the kernel does not loop
-// over (q where the kernel loops over k).
+// Storage. A tile is an array in the caller's scratch memory. Vectors run along one axis of the tile, and elements
+// along that axis are contiguous. The kernel's lane axis is the axis of S that the kernel does not loop over (q in a
+// kernel that loops over k). Vectors run along the lane axis in every tile that has it and whose size along it is a
+// multiple of the vector length:
 //
 //     | tile          | stored as      | vectors run along |
 //     |---------------|----------------|-------------------|
@@ -12,7 +13,8 @@
 //     | K (k x d)     | [k][d]         | d                 |
 //     | m, l (q)      | [q]            | q                 |
 //
-// For an op that needs the other memory order, a transposed copy of the tile is made where the tile is defined.
+// For an op that needs a tile in another memory order than the table's, a transposed copy of the tile is made where the
+// tile is defined.
 //
 // Steps. The ops of an IR block are grouped into steps. Element-wise ops and reductions over the same axes become one
 // loop nest, with intermediate values in registers. The rescaling of an accumulator is fused into the product that adds
@@ -41,14 +43,14 @@ inline constexpr int64_t cacheLine = 64;
 /// listed axis is contiguous. `Reversed`: the other order.
 enum Order : unsigned { Listed = 0, Reversed = 1 };
 
-/// The memory of a tile: a scratch offset for each order of elements in memory (by rows, by columns), -1 where the tile
-/// has no copy in that order.
+/// The memory of a tile: the scratch offset of its copy in each memory order (Order), or -1 where there is no such
+/// copy.
 struct Storage {
   TileType type;
   int64_t offset[2] = {-1, -1};
   bool owned = true; ///< whether the memory is freed after the tile's last use
-  /// Null, or the address of the tile in memory order `Listed`, where code chooses that address at run time: a copy in
-  /// scratch memory, or the tensor itself in global memory.
+  /// The address of the tile in memory order `Listed` if generated code chooses the address at run time, between a copy
+  /// in scratch memory and the tensor itself in global memory (lowerLoad); null for all other tiles.
   Value base;
   Value rowStride; ///< stride of the tile's rows in the memory at `base`: i64, in elements
 
@@ -107,7 +109,7 @@ private:
   int64_t lanesFor(int64_t size) const { return std::min<int64_t>(host.lanes, size & -size); }
   /// Index in `type` of the axis that vectors run along. The choice does not depend on the order of the type's axes.
   unsigned innerAxis(TileType type) const;
-  /// The order in which element-wise code visits a tile of this type.
+  /// The memory order in which element-wise code accesses a tile of this type: the axis of the vectors is contiguous.
   Order orderOf(TileType type) const { return orderWithInner(type, innerAxis(type)); }
   static Order orderWithInner(TileType type, unsigned inner);
   void need(Value value, Order order) { needed[value] |= 1u << order; }
@@ -148,11 +150,12 @@ private:
   Value readScalar(StringRef name, Type type);
   const Memory &memoryOf(Value view);
   Memory readMemory(StringRef name, Type type);
-  /// Makes every index of an empty tensor address a zero in scratch memory.
+  /// Emits code that redirects an empty tensor to a zero in scratch memory, with strides of 0, so that a read at any
+  /// index gives 0.
   void readAsZeroIfEmpty(Memory &memory);
   /// The address of `view[indices..., 0, ...]`.
   Value addressOf(const Memory &memory, ValueRange indices);
-  /// The address of the row `i` rows after the one that `indices` select. The view is a parameter, or the rows of a
+  /// The address of the row that is `i` rows after the row at `indices`. The view is a parameter, or the rows of a
   /// packed group (GroupRowsOp) or of pages (PagedRowsOp).
   Value rowAddress(Value view, ValueRange indices, Value i);
   Value pagedRowAddress(PagedRowsOp rows, ValueRange indices, Value i);
@@ -162,7 +165,9 @@ private:
   Value lookup(Value value);
   /// Reads `view[indices]`, each index clamped to the view's extent. Vector indices become a gather.
   Value readElement(const Memory &memory, ArrayRef<Value> indices);
-  /// Searches a vector by bisection. A vector of `x` searches for all its lanes at once, each probe a gather.
+  /// The number of elements before `x` in a sorted tensor of one dimension, by bisection. With `right`, elements equal
+  /// to `x` count. If `x` is a vector, all its lanes are searched for at once, and each step of the bisection is a
+  /// gather.
   Value searchVector(const Memory &memory, Value x, bool right);
   /// Lowers a scf.for that carries scalars only.
   void lowerCountedLoop(scf::ForOp counted);
@@ -203,8 +208,8 @@ private:
   Value coordinateAt(StringRef axis, Value origin, const Position &at);
   Value evaluateMap(MapOp map, const Position &at, function_ref<Value(Value)> read);
   Value identityOf(Reduction kind, Type type);
-  /// One step of a reduction. For float max and min, the accumulator is kept unless `value` compares greater (or less),
-  /// so a NaN element is ignored.
+  /// One step of a reduction. A float maximum replaces the accumulator only where `value` compares greater (a minimum:
+  /// less), so a NaN element is ignored.
   Value combine(Reduction kind, Value accumulator, Value value);
   /// Element-wise ops and reductions that become one loop nest.
   struct Group {
@@ -212,13 +217,14 @@ private:
     DenseSet<Operation *> members;
     DenseMap<Operation *, int64_t> random;   ///< key: dropout op; value: scratch offset of its random numbers
     llvm::MapVector<Value, int64_t> outputs; ///< key: value that is used outside of the group; value: scratch offset
-    SmallVector<ReduceOp> reductions, innerReductions; ///< reductions along the outer axis; along the inner axis
+    SmallVector<ReduceOp> reductions, innerReductions; ///< reductions along the outer axis, and along the inner axis
     SmallVector<Value> lines;                          ///< input tiles whose only axis is the inner axis
   };
   Group makeGroup(ArrayRef<Operation *> ops);
   /// Initialises the accumulators of reductions along the inner axis, which are kept in scratch memory.
   void initReductions(Group &group);
-  /// Combines an element into its accumulator: a value in `next` for a reduction along the outer axis, else in memory.
+  /// Combines an element into its accumulator. The accumulator of a reduction along the outer axis is a value in
+  /// `next`; that of a reduction along the inner axis is in scratch memory.
   void reduceElement(Group &group, ReduceOp reduce, Value element, SmallVectorImpl<Value> &next);
   /// The result of an element-wise op at the group's current position.
   Value evaluate(Group &group, Operation *op, function_ref<Value(Value)> read);
@@ -230,12 +236,14 @@ private:
   void reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at);
 
   // Dropout and its random numbers (Dropout.cpp).
-  /// For each element at the position: whether dropout keeps it, because its random number reaches the threshold.
+  /// For each element at the position: whether dropout keeps the element. An element is kept if its random number is at
+  /// least the threshold.
   Value keeps(DropoutOp op, int64_t random, int64_t innerSize, const Position &at);
   Value drop(DropoutOp op, Value value, Value keep, const Position &at);
   /// Writes 16 random bits for each element to scratch memory, in the tile's memory order, and returns their scratch
-  /// offset. A Philox call has 16 vector lanes: lanes 0-7 hold the counters of query rows g = 0..7 for one pair of key
-  /// columns, lanes 8-15 the counters for the next pair. Two calls fill 16 x 16 elements of the tile.
+  /// offset. One Philox counter (g, c) gives the bits of eight elements of a 16 x 16 block: query rows g and g + 8, key
+  /// columns 2c, 2c + 1, 2c + 8 and 2c + 9. A call takes 16 counters, one per vector lane: g = 0..7 for some c in lanes
+  /// 0-7, and for c + 1 in lanes 8-15. Two calls fill a block.
   int64_t randomNumbers(DropoutOp op);
 
   // Loads and stores between global and scratch memory (Transfers.cpp).
@@ -266,9 +274,9 @@ private:
   void lowerLoadBlocks(LoadBlocksOp op);
   void lowerStoreBlocks(StoreBlocksOp op);
   /// Calls `body(place, element, address)` for each element of the tile whose 16 x 16 block is inside the view. `place`
-  /// is the element's index (0 to 7) in a GPU lane's fragment. `element` is its index in the tile, row * columns +
-  /// column in the type's order of axes. `address` is its address in memory; for single bits, the address of the lane's
-  /// byte.
+  /// is the element's index (0 to 7) in a GPU lane's fragment. `element` is the element's index in the tile: row *
+  /// columns + column, in the type's order of axes. `address` is the element's address in memory. Of elements that are
+  /// single bits, the eight of a GPU lane share one byte, and `address` is the address of that byte.
   template <typename BlocksOp>
   void forEachInBlocks(BlocksOp op, TileType type, function_ref<void(int64_t, Value, Value)> body);
 
@@ -282,15 +290,17 @@ private:
   /// Memory for a product's result: the memory of the carried tile that the result replaces, the memory of the
   /// accumulator, or new memory.
   int64_t allocateProduct(MmaOp op, bool isScaled);
-  /// Memory for the result of a product that is the last reader of its accumulator: the accumulator's memory, where the
-  /// accumulator owns memory in the memory order of the result; else new memory.
+  /// Memory for the result of a product that is the last reader of its accumulator operand: the accumulator's memory if
+  /// the accumulator owns memory and is stored there in the result's memory order, else new memory.
   int64_t allocateAccumulator(MmaOp op);
   /// The deferred map that rescales the product's accumulator, or null.
   MapOp scalingOf(MmaOp op);
-  /// The initial value of a product's accumulator registers: the accumulator operand, which the map `scaling` rescales
-  /// unless `scaling` is null; zero for a product without an accumulator operand.
+  /// The initial value of a product's accumulator registers: the accumulator operand, rescaled by the map `scaling` if
+  /// `scaling` is not null; zero for a product without an accumulator operand.
   Value accumulatorAt(MmaOp op, MapOp scaling, const Position &at);
-  /// result[r][c] = acc[r][c] + sum_z broadcast[r, z] * lanes[z][c], in register tiles of `rows` x `vectors`.
+  /// Computes result[r][c] = acc[r][c] + sum over z of a[r][z] * b[z][c]. Elements of a are broadcast to vectors; the
+  /// vectors of b and of the result run along c. The loop over z keeps the sums of several rows and vectors in
+  /// registers.
   void lowerMma(MmaOp op);
 
   // Loops over the tiles of a domain (BlockLoops.cpp).
@@ -306,8 +316,8 @@ private:
                                   ValueRange inner, ArrayRef<unsigned> scalarIndex);
   SmallVector<Value> lowerIteration(ForBlocksOp op, Value first, Value partial, ValueRange scalars,
                                     ArrayRef<unsigned> scalarIndex);
-  /// Copies the yielded tiles to the memory of the carried tiles. The copies happen in parallel: a carried tile that is
-  /// also the source of another copy is saved first. Returns the yielded scalars.
+  /// Copies the yielded tiles to the memory of the carried tiles, and returns the yielded scalars. The copies take
+  /// effect all at once: a source that another copy overwrites is first copied to temporary memory.
   SmallVector<Value> moveCarried(ForBlocksOp op);
 
   KernelOp kernel;
@@ -325,8 +335,8 @@ private:
   std::map<std::string, Memory, std::less<>> memories;
   DenseSet<Operation *> deferred;             ///< maps that a product evaluates when it reads its accumulator
   SmallVector<Value> dyingNow;                ///< tiles that the current step is the last to read
-  DenseMap<Value, Value> target;              ///< key: result of the current step; value: carried tile it overwrites
-  std::set<int64_t> taken;                    ///< scratch offsets in `dyingNow` that results of the step reuse
+  DenseMap<Value, Value> target;              ///< key: result of the current step; value: carried tile to overwrite
+  std::set<int64_t> taken;                    ///< scratch offsets of `dyingNow` tiles that results of the step reuse
   SmallVector<std::pair<Value, Order>> moved; ///< tiles of `dyingNow` whose memory a result reuses: not to be freed
   std::map<int64_t, SmallVector<int64_t>> freeList;
   int64_t scratchEnd = 0, emptyTensor = -1;

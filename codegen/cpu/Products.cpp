@@ -15,7 +15,7 @@ static std::pair<int64_t, int64_t> registerTile(int64_t registers, int64_t rows,
     if (vectorsInRow % n == 0)
       vectors = n;
   int64_t most = std::min<int64_t>(budget / vectors, 14), tileRows = std::min(most, rows);
-  // Prefer a number of rows that divides the tile's rows, down to two thirds of the maximum.
+  // If a number between two thirds of tileRows and tileRows divides the tile's rows, take the greatest such number.
   for (int64_t n = tileRows; 3 * n >= 2 * tileRows; --n)
     if (rows % n == 0) {
       tileRows = n;

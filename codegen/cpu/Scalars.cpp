@@ -82,7 +82,7 @@ Value Lowering::searchVector(const Memory &memory, Value x, bool right) {
     Value isNumber = floats(arith::CmpFPredicate::ORD, element, element);
     return either(floats(arith::CmpFPredicate::OLT, element, x), arith::AndIOp::create(b, isNan, isNumber));
   };
-  // After n steps an interval of fewer than 2^n elements is empty.
+  // Bisection reduces an interval of fewer than 2^n elements to an empty one in n steps; n is the extent's bit length.
   Value extent = memory.extents[0];
   Value steps = arith::SubIOp::create(b, constI64(64), math::CountLeadingZerosOp::create(b, extent));
   const SmallVector<Value> whole = {widen(constI64(0), lanes), widen(extent, lanes)};

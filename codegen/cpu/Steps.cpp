@@ -31,7 +31,7 @@ SmallVector<Step> Lowering::schedule(Block &block) {
     if (done.contains(first))
       continue;
     if (deferred.contains(first)) {
-      // The product whose accumulator this map rescales evaluates the map.
+      // This map rescales the accumulator of a product, and the lowering of that product evaluates the map.
       done.insert(first);
       continue;
     }
@@ -154,8 +154,8 @@ bool Lowering::overwrites(const Step &step, Value next, Value carried) {
     if (auto mma = dyn_cast<MmaOp>(op))
       if (mma.getLhs() == carried || mma.getRhs() == carried)
         return false;
-    // A loop nest over two axes reads its one-axis tiles again at every position of the other axis. Such a tile may
-    // only be overwritten by a reduction that is stored after the inner loop.
+    // A loop nest over two axes reads a one-axis tile again at every position along the axis that the tile lacks. Only
+    // a reduction whose result is stored after the inner loop may overwrite such a tile.
     if (isElementwise(op) && visitedType(op).rank() == 2 && type.rank() == 1) {
       if (!isa<ReduceOp>(next.getDefiningOp()))
         return false;

@@ -38,9 +38,9 @@ void Lowering::lowerLoad(tile::LoadOp op) {
   int64_t offset = allocate(bytesOf(type));
   if (readsInPlace(op, memory)) {
     Value base = addressOf(memory, indices), rowStride = memory.strides[indices.size() - 1];
-    // A tile whose rows are all below the limit is read from global memory without a copy to scratch memory. If a
-    // product walks down the tile's columns, rows that are far apart would conflict in cache sets; then only a tile
-    // with dense rows is read without a copy.
+    // A tile whose rows are all below the limit is read from global memory without a copy to scratch memory. A product
+    // that reads down the tile's columns additionally needs adjacent rows without a gap: rows that are far apart would
+    // conflict in cache sets.
     Value whole = compare(arith::CmpIPredicate::eq, valid, constI64(rows));
     if (!runsAlongRows(op))
       whole =
@@ -202,7 +202,7 @@ void Lowering::lowerScatter(ScatterOp op) {
   for (Value index : op.getIndices())
     indexTiles.push_back(isa<TileType>(index.getType()) ? ensure(index, Listed) : -1);
   const int64_t columns = type.getShape().back();
-  // For element `i` of the stored tile: the position of the element's index in the tile of indices `index`.
+  // The place in the tile `index` of the index that applies to element `i` of the stored tile.
   auto placeIn = [&](Value index, Value i) -> Value {
     auto indices = cast<TileType>(index.getType());
     if (indices.rank() == type.rank())

@@ -59,8 +59,8 @@ public:
   Value loadGlobal(Value address, Type element, int64_t lanes);
   void storeGlobal(Value value, Value address, Type element);
   /// Transposes n vectors of n elements in log2(n) steps of shuffles. Step s = 1, 2, 4, ... works on pairs of vectors i
-  /// and i + s (i without bit s): it exchanges the elements of vector i whose index has bit s with the elements of
-  /// vector i + s whose index lacks it. For n = 2 and s = 1, (a0 a1)(b0 b1) becomes (a0 b0)(a1 b1).
+  /// and i + s, where bit s of i is 0. The step exchanges the elements of vector i whose index has bit s set with the
+  /// elements of vector i + s whose index has it clear. For n = 2 and s = 1, (a0 a1)(b0 b1) becomes (a0 b0)(a1 b1).
   void transposeVectors(SmallVectorImpl<Value> &vectors);
   /// tile.mul_finite: lhs * rhs. Where the product of finite operands is infinite, the result is the greatest finite
   /// float of the same sign.

@@ -52,7 +52,7 @@ public:
 
   /// Rounds x to an integer, returned as a float and as an i32. Requires |x| < 2^22.
   std::pair<Value, Value> round(Value x) {
-    constexpr float magic = 12582912.0f; // 1.5 * 2^23: the sum's low mantissa bits are the integer
+    constexpr float magic = 12582912.0f; // 1.5 * 2^23: the low mantissa bits of x + magic hold the integer
     Value shifted = add(x, constant(magic));
     Value n = arith::SubIOp::create(b, bits(shifted), constant(int32_t(0x4B400000)));
     return {sub(shifted, constant(magic)), n};

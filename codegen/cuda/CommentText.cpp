@@ -9,8 +9,8 @@
 using namespace attune;
 using llvm::StringRef;
 
-/// Whether a code point is copied to the comment without escaping. Control characters, line and paragraph separators
-/// and bidirectional controls are escaped.
+/// Whether a code point is copied to the comment without escaping. Control characters other than the tab, line and
+/// paragraph separators, and bidirectional controls are escaped.
 static bool isShown(llvm::UTF32 point) { return point == '\t' || llvm::sys::unicode::isPrintable(int(point)); }
 
 std::string codegen::commentText(StringRef text) {

@@ -86,7 +86,7 @@ std::string KernelPrinter::wordFor(Value value, int depth) {
     StringRef text = known->second.text;
     text.consume_front(paramsPrefix);
     if (isIdentifier(text))
-      // Names that say nothing of a value do not name others.
+      // A fallback name, such as "term", says nothing about its value, so it is not used in the names of other values.
       return llvm::is_contained({"term", "condition", "word", "number", "number64"}, withoutNumber(text))
                  ? std::string()
                  : withoutNumber(text).str();

@@ -49,7 +49,8 @@ bool isFunctionName(StringRef name) {
   return functionWords(name) || functionWords(withoutNumber(name)) || name.starts_with("compute_");
 }
 
-/// The lines of `body` without comments: source lines of the user do not make functions differ.
+/// The lines of `body` without comments. The comments name lines of the user's source; functions that differ in these
+/// comments only are one function.
 static std::string withoutComments(StringRef body) {
   std::string code;
   for (StringRef line : llvm::split(body, '\n'))
@@ -64,7 +65,7 @@ std::string DeviceFunctions::define(StringRef wish, StringRef comment, const std
   if (!isNew)
     return known->second;
   std::string name;
-  do // `compute_x` may be wished for twice, and `compute_x2`, too
+  do // the second `compute_x` gets the name compute_x2, which may also be the `wish` of another function
     name = numbered(wish, ++numbers[wish.str()]);
   while (!taken.insert(name).second);
   if (!comment.empty())
@@ -204,7 +205,7 @@ std::string KernelPrinter::declareParameter(FunctionParameter &parameter, String
 
 void KernelPrinter::restore(const FunctionParameter &parameter) {
   switch (parameter.kind) {
-  case FunctionParameter::Local: // the header comment's register table lists this buffer, too
+  case FunctionParameter::Local: // the register table in the source's header comment prints this name
     buffers[parameter.value] = parameter.value.getDefiningOp<RegistersOp>().getName().str();
     break;
   case FunctionParameter::Pointer:

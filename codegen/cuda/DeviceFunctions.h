@@ -23,13 +23,13 @@ namespace attune::codegen::cuda {
 /// Whether `name` is reserved for device functions, so that no local variable may have this name.
 bool isFunctionName(llvm::StringRef name);
 
-/// The comment and the parameter names of a device function that has a fixed name, such as `row_max`. `written` is the
-/// name of the register tile that the function writes, `tile` of the accumulator fragment that it reads, `rows` of the
-/// vector of row values that it reads, `scalar` of a number. Where a name is empty, and in all other functions, the parameter is named after
-/// the argument of the call.
+/// The comment and the parameter names of a device function that has a fixed name, such as `row_max`. A parameter whose
+/// name is empty here is named after the argument of the call, and so are all parameters of other device functions.
 struct FunctionWords {
   llvm::StringLiteral name;
   const char *comment;
+  /// Names of the parameters: `written` for the first register tile that the function writes, `tile` for an accumulator
+  /// fragment that it only reads, `rows` for any other register tile that it only reads, `scalar` for a scalar.
   llvm::StringLiteral written, tile, rows, scalar;
 };
 const FunctionWords *functionWords(llvm::StringRef name);

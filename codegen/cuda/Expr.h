@@ -45,8 +45,9 @@ Expr asSigned(const Expr &expr);
 /// `expr` as an `unsigned`, or as an `unsigned long long` if `wide`.
 Expr asUnsigned(const Expr &expr, bool wide = false);
 
-/// `a op b`, with parentheses around operands where C++ needs them (on the right also for the same precedence).
-/// Operands of shifts, bitwise operators and `||` that contain an operator get parentheses for the reader.
+/// `a op b`, with parentheses around operands where C++ needs them: around an operand of lower precedence, and around a
+/// right operand of the same precedence. An operand of a shift, a bitwise operator or `||` that is itself a binary
+/// operation always gets parentheses, for readability.
 Expr infix(const Expr &a, llvm::StringRef op, const Expr &b, Level level);
 
 /// `sign x`, with parentheses around an `x` that begins with a minus.

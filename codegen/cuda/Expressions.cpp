@@ -108,7 +108,7 @@ bool KernelPrinter::canInline(Operation *op) {
     return false;
   Operation *user = *result.getUsers().begin();
   if (user->getBlock() != op->getBlock() || isa<scf::ForOp, ForTilesOp>(user))
-    return false; // a user in another IR block, or a loop bound, which C++ evaluates in every iteration
+    return false; // do not inline into another IR block or into a loop's bound, which C++ evaluates in each iteration
   if (!isa<GetOp>(op))
     return true;
   // An inlined sched.get reads its register in the statement that the expression ends up in. No op between the

@@ -45,7 +45,8 @@ inline constexpr llvm::StringLiteral paramsName = "params", paramsPrefix = "para
 /// A tensor in global memory: address, strides and extents as C++ expressions.
 struct View {
   std::string pointer;
-  /// The pointer in struct Params, also for a slice. At run time the pointer is null if an optional output is left out.
+  /// The tensor's pointer in struct Params; a slice has the root of the view that it slices. At run time the pointer is
+  /// null if the launch omits an optional operand.
   std::string root;
   llvm::SmallVector<std::string> strides; ///< in elements; "" for a stride of 1
   llvm::SmallVector<std::string> extents;
@@ -178,7 +179,8 @@ private:
   Expr matrixDescriptor(Operation *op, Value shared, Value stage, Value row, Value column, bool transpose);
 
   // Device functions.
-  /// A value that a loop uses and that is defined outside of the loop, where the loop is printed as a device function.
+  /// A parameter of a loop that is printed as a device function: a value that the loop uses and that is defined outside
+  /// of the loop.
   struct FunctionParameter {
     /// `Local` is a register buffer that only the loop uses: the device function declares it, and no argument is
     /// passed.
@@ -193,7 +195,7 @@ private:
   bool printFunction(mlir::scf::ForOp loop);
   bool collectParameters(mlir::scf::ForOp loop, llvm::SmallVector<FunctionParameter> &parameters);
   std::string declareParameter(FunctionParameter &parameter, StringRef wish);
-  /// Gives the parameter's value the name or expression back that it has outside of the function.
+  /// Restores the name or expression that the parameter's value has outside of the function.
   void restore(const FunctionParameter &parameter);
   /// The loop marked `sched.function` that contains all users of the register buffer, or null.
   static mlir::scf::ForOp functionWithBuffer(sched::RegistersOp buffer);
@@ -262,7 +264,7 @@ private:
   PrintOptions options;
   MapMembers &maps;
   DeviceFunctions &functions;
-  bool inFunction = false; ///< true while a device function is printed: its inner loops stay in its body
+  bool inFunction = false; ///< true while a device function is printed; loops inside it do not become functions
   bool isPrecise;
   bool waitsForLaunch; ///< the kernel may start while the previous kernel of the launch runs
   Source source;

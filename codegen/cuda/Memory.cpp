@@ -169,7 +169,7 @@ Expr KernelPrinter::pairAddress(View view, ValueRange indices) {
 void KernelPrinter::printInPairs(InPairsOp op) {
   const View &view = views[op.getView()];
   // The bitwise or of all numbers that must be even (for `eights`: multiples of eight), namely the last extent and all
-  // strides but the last. A last stride printed as "" is 1, because the launch lays such a tensor out densely.
+  // strides but the last. In View::strides, "" is a stride of 1.
   std::string even = view.extents.back();
   for (const std::string &stride : ArrayRef(view.strides).drop_back())
     even += " | " + stride;

@@ -11,7 +11,8 @@ namespace attune::codegen::cuda {
 
 /// Whether `name` already has a meaning in the generated source: a C++ keyword, a function of Primitives.h or of CUDA.
 bool isReserved(llvm::StringRef name);
-/// Whether no kernel can have this name: `name` is reserved, may be a device function, or is declared by CUDA.
+/// Whether no kernel can have this name: `name` is reserved, may be the name of a device function, or is declared by
+/// CUDA.
 bool isReservedGlobal(llvm::StringRef name);
 
 /// `name` with every character that is not allowed in an identifier replaced by '_'.
@@ -20,7 +21,8 @@ std::string identifier(llvm::StringRef name);
 /// Whether `text` is an identifier as it stands.
 bool isIdentifier(llvm::StringRef text);
 
-/// `name` for the number 1, else `name` and the number, with an underscore after a digit: `tile`, `tile2`, `x1_2`.
+/// `name` if `number` is 1, else `name` followed by `number`. An underscore separates them if `name` ends in a digit:
+/// "tile" and 2 give "tile2", "x1" and 2 give "x1_2".
 std::string numbered(llvm::StringRef name, unsigned number);
 
 /// `name` without the number that made it unique in its scope: "tile" for "tile2".

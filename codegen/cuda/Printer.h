@@ -10,13 +10,14 @@
 //
 //     | op                          | printed as                                                       |
 //     |-----------------------------|------------------------------------------------------------------|
-//     | arith, math                 | an expression; inlined into its user when that is its one use in |
-//     |                             | the same IR block and the op has no `tile.name`, else a `const`  |
+//     | arith, math                 | an expression; inlined into its user if it has a single use, in  |
+//     |                             | the same IR block, and the op has no `tile.name`; else a `const` |
 //     | sched.get                   | the same, if no op writes between the sched.get and its user     |
 //     | sched.shared                | `const unsigned name = shared_base + offset`                     |
 //     | sched.registers             | an array of FragmentAttr::laneShape                              |
-//     | scf.for, with sched.unroll  | a `for` under `#pragma unroll` (else `#pragma unroll 1`), with   |
-//     |                             | `sched.unroll = N` under `#pragma unroll N`                      |
+//     | scf.for                     | a `for` under a pragma: `unroll` with `sched.unroll`, `unroll N` |
+//     |                             | with `sched.unroll = N`; without this attribute `unroll 4` if    |
+//     |                             | the loop has carried values, else `unroll 1`                     |
 //     | sched.for_tiles             | a `for` whose carried values are assigned at the end of its body |
 //     | sched.load_matrix           | a call that writes four registers, from fragment[i][j][0] on in  |
 //     |                             | the order of the lane's array                                    |
@@ -29,7 +30,7 @@
 // condition (bool). `tile.comment` on any op becomes a comment line above the op.
 //
 // Source lines. If an op has a location in the user's source (not in `.mlir` text), `// file.cpp:12` follows its
-// statement. Of consecutive statements with the same source line, only the first is followed by it.
+// statement. Of consecutive statements with the same source line, only the first gets this comment.
 //
 // Strings of the IR may contain any bytes. A name becomes an identifier; text in comments is escaped by commentText.
 //

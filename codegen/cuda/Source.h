@@ -16,10 +16,11 @@ class Source {
 public:
   /// Adds a line, wrapped over several if needed.
   void line(const llvm::Twine &text);
-  /// Adds a comment, as many lines as it needs, after an empty line except at the start of a block.
+  /// Adds `text` as a comment of one or more lines. An empty line precedes the comment, except at the start of a block.
   void comment(const llvm::Twine &text);
-  /// Adds a statement, wrapped over several lines if needed. `origin` is the user's source line. It is a comment of the
-  /// first of consecutive statements with that `origin`: at the end of the statement, or above it if the line is full.
+  /// Adds a statement, wrapped over several lines if needed. `origin` is the user's source line ("file.cpp:12"). The
+  /// first of consecutive statements with one origin gets the origin as a comment: at the end of the statement, or on a
+  /// line of its own above the statement if the statement's last line has no room.
   void statement(const llvm::Twine &text, llvm::StringRef origin);
   void indent() { ++depth; }
   void dedent() { --depth; }

@@ -7,10 +7,11 @@
 
 namespace attune::codegen::cuda {
 
-/// C++ type of an element in global memory, "" for other types. bf16 and f16 are storage types; arithmetic is in float.
+/// C++ type of an element of this type in global memory, "" where tensors cannot have such elements. bf16 and f16 are
+/// storage types; arithmetic is in float.
 llvm::StringRef elementName(mlir::Type type);
 
-/// C++ type of a value in expressions, "" where a type has no values in expressions.
+/// C++ type of a scalar in expressions: bool for i1, and elementName for f32, i32 and i64; "" for all other types.
 llvm::StringRef valueName(mlir::Type type);
 
 /// The type as MLIR prints it.
@@ -19,7 +20,7 @@ std::string text(mlir::Type type);
 /// Axes and element type of a tile, such as "stage 2 x k 64 x d 64 bf16".
 std::string describe(sched::TileType type);
 
-/// Element type of the array in which a lane holds its part of a fragment, or "".
+/// Element type of the array in which a lane holds its part of a fragment; "" if the fragment cannot be printed.
 llvm::StringRef arrayElement(sched::TileType type);
 
 /// Shape of the array in which a lane holds its part of a fragment, such as "[2][8][4]".

@@ -41,7 +41,8 @@ bool KernelPrinter::printExchange(Operation *op) {
         declare(cast<OpResult>(o.getResult()),
                 primitive("shuffle_xor", {value(o.getValue()), {std::to_string(o.getMask())}}));
       })
-      // Shuffles and votes are never inlined, although they have no side effects: all lanes must execute them.
+      // Shuffles and votes are never inlined, although they have no side effects: all lanes must execute them, and C++
+      // may skip an operand of `&&`, `||` or `?:`.
       .Case([&](ShuffleOp o) {
         declare(cast<OpResult>(o.getResult()), primitive("shuffle", {value(o.getValue()), integer(o.getLane())}));
       })

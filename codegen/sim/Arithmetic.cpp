@@ -37,7 +37,7 @@ template <auto f> Run integers(Operation *op) {
          : type.isInteger(64) ? onType<f, int64_t>(op->getNumOperands())
                               : nullptr;
 }
-/// Like `integers`, also for operands of type i1, which are passed to `f` as bool.
+/// Like the function `integers` above, but also accepts operands of type i1, which are passed to `f` as bool.
 template <auto f> Run bits(Operation *op) {
   return op->getOperand(0).getType().isInteger(1) ? onType<f, bool>(op->getNumOperands()) : integers<f>(op);
 }
@@ -173,7 +173,7 @@ Run integerStep(Operation *op) {
       .Default([](Operation *) { return nullptr; });
 }
 
-/// The function that executes `op`, where `op` is a conversion between types or an arith.select; else null.
+/// The function that executes `op` if `op` is a conversion between types or an arith.select; else null.
 Run conversion(Operation *op) {
   Type from = op->getNumOperands() ? op->getOperand(0).getType() : Type(), to = op->getResult(0).getType();
   return llvm::TypeSwitch<Operation *, Run>(op)
@@ -262,8 +262,8 @@ template <auto round>
 constexpr Run pack =
     &apply<[](float low, float high) { return int32_t(round(low) | uint32_t(round(high)) << 16); }, float, float>;
 
-/// The function that executes `op`, where `op` packs or unpacks two 16-bit numbers, makes or tests a bit mask of
-/// columns, or is tile.mul_finite; else null.
+/// The function that executes `op` if `op` is sched.pack, sched.unpack, sched.columns_below, sched.test_bit,
+/// sched.after or tile.mul_finite; else null.
 Run format(Operation *op) {
   return llvm::TypeSwitch<Operation *, Run>(op)
       .Case([](sched::PackOp o) -> Run {

@@ -87,8 +87,9 @@ static std::byte *boxElement(const Machine &machine, int tensor, std::array<int6
   return memory.data + offset * bytesOf(machine.program.tensors[tensor].element);
 }
 
-/// Reads and checks the operands of load_box and store_box. Sets `at`, the box's position in the tensor, from the four
-/// inputs that begin with number `first`, and `column`, the box's column in shared memory, from input `columnInput`.
+/// Reads and checks the operands of load_box and store_box. `at` becomes the box's position in the tensor: the values
+/// of the step's inputs `first` to `first` + 3. `column` becomes the box's column in shared memory: the value of the
+/// input `columnInput`.
 static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int first, std::array<int64_t, 4> &at,
                         int64_t stage, int64_t row, int columnInput, int64_t &column) {
   const TensorMap &map = machine.program.maps[step.at[0]];
@@ -236,7 +237,7 @@ Go sim::commitBoxes(Machine &machine, Warp &warp, const Step &step) {
     if (box.lane == warp.first())
       group.push_back(std::move(box));
   std::erase_if(warp.boxes, [&](const BoxStore &box) { return box.lane == warp.first(); });
-  if (group.empty()) // wait_boxes counts a group without stores as pending, too
+  if (group.empty()) // an empty group also counts towards the `pending` of wait_boxes
     group.push_back({warp.first(), step.op, {}});
   warp.boxGroups.push_back(std::move(group));
   return Go::Next;

@@ -13,8 +13,8 @@ class LaunchMaps;
 
 namespace attune::sim {
 
-/// Translates a kernel of a launch with this signature and these tensor maps. Fails for an op that the simulator does
-/// not implement, at the op's location.
+/// Translates one kernel of a launch. `signature` and `maps` (the tensor maps) are those of the whole launch. Fails for
+/// an op that the simulator does not implement; the error points at the op's location.
 Expected<std::shared_ptr<const Program>> decode(sched::KernelOp kernel, const KernelSignature &signature,
                                                 const sched::LaunchMaps &maps);
 

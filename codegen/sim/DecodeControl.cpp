@@ -109,8 +109,8 @@ void Decoder::work(sched::ForWorkOp op) {
   const bool received = op.getOrder() == sched::WorkOrder::Received;
   program->persistent |= !received;
   program->claims |= !op.getBody().getOps<sched::ClaimWorkOp>().empty();
-  // The two outputs of the loop's step (index of the tile of work, count of completed tiles) are uniform, even where
-  // the index comes from a shuffle.
+  // Sets the outputs of a step that starts or continues the loop: the index of the tile of work (order received has
+  // none) and the count of completed tiles. Both outputs are uniform, even where the index comes from a shuffle.
   auto take = [&](Step &step, size_t target) {
     step.out[0] = slot(received ? op.getCount() : op.getNumber());
     step.out[1] = slot(op.getCount());

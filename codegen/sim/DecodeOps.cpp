@@ -45,7 +45,7 @@ bool Decoder::valueOp(Operation *op) {
       .Case([&](sched::GridSizeOp o) { emit(o, sim::gridSize); })
       .Case<sched::OpaqueOp, sched::NonnegativeOp>(
           [&](auto o) { emit(o, sim::move, o.getValue()).number[0] = widthOf(o.getValue().getType()); })
-      // Kernels are simulated one after the other, so programmatic launch order needs no step.
+      // Kernels are simulated one after the other, so the ops of programmatic dependent launch need no steps.
       .Case([&](sched::StartNextLaunchOp) {})
       .Case([&](sched::WaitLaunchOp) {})
       .Case([&](sched::ClaimWorkOp o) { emit(o, sim::claimWork); })

@@ -44,8 +44,8 @@ private:
   bool copyOp(Operation *op);
   bool boxOp(Operation *op);
   bool sharedOp(Operation *op);
-  /// Adds the row step and the column step of the shared-memory access `op` to the inputs of `step`.
-  /// The input is 0 where the access has no such step.
+  /// Adds two inputs to `step`: the row step and the column step of the shared-memory access `op`, or 0 for each that
+  /// `op` lacks.
   template <typename Access> void takeSteps(Step &step, Access op);
   bool productOp(Operation *op);
   void count(mlir::scf::ForOp op);

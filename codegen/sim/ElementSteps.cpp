@@ -245,8 +245,8 @@ Go sim::inPairs(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Like `forEachPlace`, for two or eight elements by one access: also checks that the last dimension has stride 1 and
-/// that the address is aligned to the access.
+/// Like the function forEachPlace, for one access to two or eight elements. Also checks that the last dimension has
+/// stride 1 and that the address is a multiple of the access's size.
 template <typename Body>
 static Go forEachGroup(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const sim::Tensor &tensor = machine.program.tensors[machine.program.views[step.at[0]].tensor];

@@ -5,8 +5,8 @@
 
 namespace attune::sim {
 
-/// The SSA values of a kernel that may differ between the lanes of a warp (divergence
-/// analysis, iterated to a fixed point).
+/// The SSA values of a kernel that may differ between the lanes of a warp (divergence analysis, iterated to a fixed
+/// point).
 class Lanes {
 public:
   explicit Lanes(sched::KernelOp kernel);

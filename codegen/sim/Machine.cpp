@@ -78,8 +78,8 @@ void Machine::start(int64_t which) {
   barriers.fill({});
   rings.assign(program.rings.size(), RingState());
   warps.assign(program.warps, Warp());
-  // sched.elect may pick any lane. Lane 0 performs `release`; electing another lane exposes kernels that rely on the
-  // two being the same thread.
+  // sched.elect may pick any lane. Lane 0 performs `release`, so electing another lane exposes kernels that rely on the
+  // elected lane being lane 0.
   const int elected = 1 + int(draw(lanes - 1));
   for (int i = 0; i < program.warps; ++i) {
     Warp &warp = warps[i];
@@ -99,7 +99,7 @@ void Machine::start(int64_t which) {
 
 Expected<void> Machine::run(int64_t which) {
   start(which);
-  // Even seeds complete TMA copies as late as possible, when no warp can run.
+  // With an even seed, TMA loads complete as late as possible: when no warp can run.
   const bool late = seed % 2 == 0;
   const auto policy = Policy(seed / 2 % 3);
   std::vector<uint64_t> ofRole(program.roles.size() + 1), priorities(warps.size());

@@ -37,8 +37,8 @@ struct BoxStore {
   std::vector<Bytes> reads;
 };
 
-/// A warp's part of an mma_async in flight. The result is written to the registers at once, which no kernel can
-/// observe: any access before the mma_wait is reported as an error.
+/// A warp's part of an mma_async in flight. The simulator writes the result to the registers when the mma_async starts.
+/// No kernel can observe that, because any access before the mma_wait is reported as an error.
 struct Product {
   uint32_t op = 0;
   std::array<int, 2> registers = {}; ///< buffers of the accumulator and of operand a; -1 where a is in shared memory
@@ -137,7 +137,7 @@ struct Landing {
   int ring = 0, stage = 0;
   std::vector<Bytes> places;
   std::vector<std::byte> data;
-  int64_t bytes = 0; ///< the box's bytes in the ring's transaction count
+  int64_t bytes = 0; ///< bytes that the box, on completion, takes off Phase::bytes
 };
 
 /// A tensor of the launch.
@@ -146,7 +146,7 @@ struct Memory {
   std::array<int64_t, maxRank> extents = {}, strides = {};
 };
 
-/// The offset of a slice with an index out of bounds. Only an access through such a slice is an error.
+/// The base offset of a slice that has an index out of bounds. Such a slice is no error until it is accessed.
 constexpr int64_t outside = std::numeric_limits<int64_t>::min();
 
 struct Launch {
@@ -189,13 +189,15 @@ struct Machine {
     const uint32_t fence = lane == Actor::wholeWarp ? 0 : warp.fences[size_t(lane)];
     return {warp.index, lane, warp.now, warp.met, step.op, fence, &warp.knows(lane)};
   }
-  /// The vector clock that an arrival of the lanes `arriving` publishes: the accesses that these lanes have done or are
-  /// ordered after. Increments the warp's clock, so that later accesses are not included.
+  /// The vector clock that an arrival of the lanes `arriving` publishes. It covers the accesses that these lanes have
+  /// done, and the accesses that are ordered before the next access of these lanes. Increments the warp's clock, so
+  /// that later accesses are not covered.
   Knowledge handOn(Warp &warp, uint32_t arriving);
   /// Joins `what`, the vector clock of a barrier or ring stage, into the vector clock of the active lanes, which have
   /// waited there.
   void learn(Warp &warp, const Knowledge &what);
-  /// Orders the later accesses of every lane after all accesses that any lane of the warp has done or is ordered after.
+  /// Orders the later accesses of every lane of the warp after the accesses that any lane has done, and after the
+  /// accesses that are ordered before the next access of any lane.
   void synchronizeLanes(Warp &warp);
 
   // Barriers. Functions that return bool return false if they have reported an error.
@@ -316,8 +318,8 @@ Go inPairs(Machine &, Warp &, const Step &);
 /// tile.element. Inputs: base offset of the view, indices. Output: value. at[0]: index of the view. number[i]: 1 if
 /// index i is known to be in range, 0 if the step must clamp index i. at[1]: bit i is set if index i is i64.
 Go loadElement(Machine &, Warp &, const Step &);
-/// tile.search. Inputs: base offset of the view, x. Output: number of elements before x. at[0]: index of the view. flag:
-/// elements that equal x count.
+/// tile.search. Inputs: base offset of the view, x. Output: number of elements before x. at[0]: index of the view.
+/// flag: elements equal to x are counted as before x.
 Go searchElements(Machine &, Warp &, const Step &);
 /// Loads a pair of elements. Inputs: base offset of the view, indices. Outputs: two values. at[0]: index of the view.
 Go loadElements(Machine &, Warp &, const Step &);
@@ -338,8 +340,8 @@ Go storeByte(Machine &, Warp &, const Step &);
 Go addElements(Machine &, Warp &, const Step &);
 /// Adds to an int64 element. Inputs: value, base offset of the view, indices. at[0]: index of the view.
 Go addInteger(Machine &, Warp &, const Step &);
-/// Copies 16 bytes per lane. Inputs: row and column of the shared tile, base offset of the view, row of the view (the
-/// column is the same). at[]: indices of the shared tile and the view.
+/// Copies 16 bytes per lane. Inputs: row of the shared tile, column of both tile and view, base offset of the view, row
+/// of the view. at[]: indices of the shared tile and the view.
 Go copyToGlobal(Machine &, Warp &, const Step &);
 
 /// cp.async. Inputs: base offset of the view, row of the view, column of view and tile, stage, row of the shared tile,

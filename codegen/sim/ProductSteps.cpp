@@ -25,7 +25,8 @@ template <int depth> static void multiply(float *d, const float (&a)[16][depth],
         d[row * columns + column] += a[row][k] * b[k * columns + column];
 }
 
-/// Unpacks the warp's 16 x 16 tile of operand a. Each lane holds it in four registers of two elements, from `first` on.
+/// Unpacks the warp's 16 x 16 tile of operand a. Each lane holds eight elements of the tile, in four registers of two
+/// elements. `first` is the first register of lane 0.
 static void unpackLeft(const uint32_t *first, Element element, float (&a)[16][16]) {
   for (int e = 0; e < 4; ++e)
     for (int lane = 0; lane < lanes; ++lane) {

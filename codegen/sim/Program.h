@@ -1,7 +1,8 @@
 //===- Program.h - A kernel as a flat list of steps -------------------------===//
 //
 // Decoder.h builds a Program from a sched.kernel. The files *Steps.cpp implement the steps, and Machine.cpp runs them.
-// Control flow becomes jumps between steps:
+// Control flow becomes jumps between steps. In the table `E:` labels the next step, and `-> E` is the target to which
+// the step before it may jump:
 //
 //     | IR                        | steps                                                                  |
 //     |---------------------------|------------------------------------------------------------------------|

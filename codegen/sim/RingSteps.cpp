@@ -57,7 +57,8 @@ static Go waitFor(Machine &machine, Warp &warp, const Step &step, bool full) {
     return Go::Stop;
   if (phase != 0 && phase != 1)
     return machine.fail(warp, step, fmt::format("waits for phase {}; phases are 0 and 1", phase));
-  // The first acquire of a stage must not block. Its wait uses the opposite parity, which counts as already complete.
+  // An acquire waits for the parity opposite to `phase`. A fresh mbarrier counts as having completed the phase of
+  // parity 1, so the first acquire of a stage, with `phase` 0, does not block.
   int parity = int(full ? phase : phase ^ 1);
   const Phase &at = (full ? machine.rings[step.at[0]].full : machine.rings[step.at[0]].empty)[stage];
   if (int(at.number & 1) == parity) {

@@ -103,8 +103,8 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step) || !machine.touch(warp, step, step.at[1]) || !machine.uniform(warp, step, 5, i) ||
       !machine.uniform(warp, step, 6, j) || !readMatrices(machine, warp, step, buffer, matrices))
     return Go::Stop;
-  // The four registers go to consecutive elements of the fragment from [i][j][0] on: the last index counts fastest,
-  // then j (or i, where the fragment has only one j).
+  // The four registers go to consecutive elements of the fragment from [i][j][0] on: the last index varies fastest,
+  // then j, or i where the fragment has extent 1 along j.
   for (int r = 0; r < 4; ++r) {
     int64_t by = r / fragment.shape[2], e = r % fragment.shape[2];
     int64_t atI = fragment.shape[1] == 1 ? i + by : i, atJ = fragment.shape[1] == 1 ? j : j + by;

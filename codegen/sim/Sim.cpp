@@ -65,8 +65,8 @@ static int64_t valueOf(const Parameter &parameter, const LaunchParams &params) {
 }
 
 /// Distributes the claimed tiles of work over the thread blocks. The first `blocks` tiles are not claimed, because each
-/// block starts with one of them. Even seeds give each other tile to a random block; odd seeds give all other tiles to
-/// one block. Both can happen on a GPU, where blocks may have any speed.
+/// block starts with one of them. Of the remaining tiles, an even seed gives each to a random block; an odd seed gives
+/// all to one block. Both can happen on a GPU, where blocks may have any speed.
 static std::vector<std::vector<int64_t>> assignClaims(int64_t tiles, int64_t blocks, uint64_t seed) {
   std::vector<std::vector<int64_t>> claims(blocks);
   std::mt19937_64 random(seed);

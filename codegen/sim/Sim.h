@@ -46,8 +46,9 @@
 //
 // Races are detected by vector clocks, whatever order the warps happen to run in (Flanagan and Freund, "FastTrack",
 // 2009). Each warp has a clock that counts its barriers, arrivals and fences. Each lane has a vector clock: for every
-// lane of every warp, the last clock value whose accesses are ordered before this lane. Barriers and rings pass these
-// vector clocks on. For every four bytes of shared memory the simulator keeps the last write and each warp's last read:
+// lane of every warp, the last clock value whose accesses are ordered before the next access of this lane. Barriers and
+// rings pass these vector clocks on. For every four bytes of shared memory the simulator keeps the last write and each
+// warp's last read:
 //
 //     | access                  | requires                                                                         |
 //     |-------------------------|----------------------------------------------------------------------------------|
@@ -57,10 +58,10 @@
 //     | by tensor cores or TMA  | in addition, the thread that wrote executed fence_async before it arrived at the |
 //     |                         | barrier or ring                                                                  |
 //
-// Order holds for single lanes. What one lane has waited for or written says nothing about the other lanes of its warp,
-// which may run ahead or lag until sync_lanes or a barrier. `release` is an arrival of lane 0: it publishes the
-// accesses of lane 0, and those of the other lanes up to the last sync_lanes or barrier. Instructions of a whole warp
-// (ldmatrix, MMAs) count as accesses of all lanes.
+// Each lane is ordered by itself. What one lane has waited for or written says nothing about the other lanes of its
+// warp, which may run ahead or lag until sync_lanes or a barrier. A `release` without `by_lanes` is an arrival of lane
+// 0: it publishes the accesses of lane 0, and those of the other lanes up to the last sync_lanes or barrier.
+// Instructions of a whole warp (ldmatrix, MMAs) count as accesses of all lanes.
 //
 // Further findings: a barrier reached by more threads than it counts, or twice by a warp; a ring used before its
 // init_ring is visible, or by load_box without fence_init; more arrivals at a stage than `filled_by` or `emptied_by`;
@@ -72,7 +73,8 @@
 // Numbers. Arithmetic is float32 with the host's math functions, and products accumulate in float32. The approximations
 // that kernels for f16 and bf16 use are not modelled. Otherwise docs/inside/decisions-numerics.md applies.
 //
-// The workspace of a launch and the shared memory of a block hold NaN before the first write, under every seed.
+// The shared memory of a block holds NaN before the first write, under every seed. The workspace of a launch holds what
+// the caller has put there; by default driver/Simulate.cpp fills it with NaN.
 //
 // Not modelled: time; register counts and their redistribution (`registers` of a role, which sched.kernel's verifier
 // checks); shared-memory banks. The hardware keeps the warps of a warpgroup together at mma_async; here they may drift
@@ -106,7 +108,7 @@ struct SimulatorRun {
   int64_t multiprocessors = 1;
 };
 
-/// A kernel ready to run. Cheap to copy; all members may be called from any number of threads at once.
+/// The kernels of a launch, ready to run. Cheap to copy; all members may be called from any number of threads at once.
 class Simulator {
 public:
   /// Decodes the `sched.kernel` ops that a launch of `module` starts; `module` may be destroyed afterwards. Fails for

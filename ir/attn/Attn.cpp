@@ -230,7 +230,8 @@ static LogicalResult verifyRegion(AttentionOp op, Region &region, StringRef what
   return success();
 }
 
-/// Verifies that a region of the normaliser takes (b, h : i32) and `values` f32, and yields f32.
+/// Verifies that a region of the normaliser takes b and h (i32), then as many f32 arguments as `values` says, and
+/// yields f32.
 static LogicalResult verifyNormaliserRegion(AttentionOp op, Region &region, StringRef what, size_t values) {
   if (region.empty())
     return success();
@@ -274,7 +275,7 @@ static LogicalResult verifyNormaliser(AttentionOp op) {
   return success();
 }
 
-/// Verifies a region that computes gradients: it takes the arguments of the forward region `of`, then g (f32), and
+/// Verifies a gradient region: it takes the arguments of its primal region, the parameter `of`, then g (f32), and
 /// yields f32.
 static LogicalResult verifyGradientRegion(AttentionOp op, Region &region, Region &of) {
   if (region.empty())
@@ -346,7 +347,7 @@ static LogicalResult verifySaves(AttentionOp op) {
   return success();
 }
 
-/// Verifies that sequence lengths and page tables are captured i32 tensors, and that the op is a forward pass.
+/// Verifies that sequence lengths and page tables are captured i32 tensors, and that a backward pass has none of them.
 static LogicalResult verifyKeys(AttentionOp op) {
   auto isTable = [&](StringRef name, int64_t rank) {
     CapturedTensorAttr tensor = op.findTensor(name);

@@ -34,15 +34,16 @@ inline constexpr llvm::StringLiteral planAttr = "attn.plan";
 /// On a backward pass: the plan of the kernel that loops over keys to compute dQ, where that plan differs from
 /// `attn.plan`.
 inline constexpr llvm::StringLiteral queriesPlanAttr = "attn.queries_plan";
-/// On a backward pass, a unit: the kernel that loops over queries to compute dK and dV also accumulates dQ in global
-/// memory, by atomic additions in no fixed order.
+/// On a backward pass, a unit attribute: the kernel that loops over queries to compute dK and dV also accumulates dQ in
+/// global memory, by atomic additions in no fixed order.
 inline constexpr llvm::StringLiteral accumulatesDqAttr = "attn.accumulates_dq";
 /// On a backward pass, an array of strings: for each value, whether attn-recompute saves or recomputes it, and why.
 inline constexpr llvm::StringLiteral decisionsAttr = "attn.recompute";
 /// On an op of the score region: the forward pass saves the op's result for the backward pass.
 inline constexpr llvm::StringLiteral savedAttr = "attn.saved";
 
-/// The type inside expressions of an element whose type in memory is `type`: f32 for f16 and bf16, i1 for i8 (bool).
+/// The type that expressions use for an element of type `type` in memory: f32 for f16 and bf16, i1 for i8 (bool), else
+/// `type`.
 mlir::Type valueType(mlir::Type type);
 
 /// The name of the result of a search of the captured vector `vector`.

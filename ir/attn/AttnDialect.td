@@ -34,8 +34,9 @@ class AttnAttr<string name, string mnemonicName, list<Trait> traits = []>
 def CapturedTensorAttr : AttnAttr<"CapturedTensor", "tensor"> {
   let summary = "a captured tensor of the kernel's signature";
   let description = [{
-    The attribute holds the tensor's name, its element type in memory (f32, f16, bf16, i32, i64, or i8 for bool) and its
-    rank, 0 to 4.
+    A captured tensor is a tensor other than Q, K and V that a variant reads, such as `slopes` if its score adds
+    `slopes[h]`. The attribute holds the tensor's name, its element type in memory (f32, f16, bf16, i32, i64, or i8 for
+    bool) and its rank, 0 to 4.
 
     ```mlir
     #attn.tensor<slopes, f32, rank 1>
@@ -110,8 +111,8 @@ def GradientsAttr : AttnAttr<"Gradients", "gradients"> {
   let description = [{
     The backward pass computes the gradients of Q, K and V, and of the listed captured float tensors. With `lse` the
     backward pass takes the gradient of LSE in addition to that of O. With `deterministic` every sum has the same bits
-    in every launch: the sum has a fixed order, or it is exact where its order is undefined. The order is undefined for
-    additions to a captured tensor that is indexed by both q and k.
+    in every launch: terms are added in a fixed order, or by atomic additions whose result does not depend on the order.
+    Atomic additions are used for a captured tensor whose indices combine q and k, as in `table[h, q - k + n]`.
 
     ```mlir
     #attn.gradients<["slopes"], lse, deterministic>

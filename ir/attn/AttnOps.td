@@ -26,18 +26,20 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     regions is the row plus a run-time offset.
 
     With `key_lengths` sequence b has `key_lengths[b]` keys, an element of a captured i32 tensor [B] in the range [0,
-    Sk]; the extent Sk in the regions is the same for all sequences. `query_lengths` gives the number of queries of each
-    sequence in the same way; rows past a sequence's last query are not written. With `key_pages` K and V are paged.
+    Sk]; `attn.extent "Sk"` is nevertheless the same for all sequences. `query_lengths` gives the number of queries of
+    each sequence in the same way; rows past a sequence's last query are not written. With `key_pages` K and V are
+    paged.
 
     Without the attribute `normaliser` the normaliser is softmax. Otherwise `normaliser` is its name, `statistics` are
     the running statistics of a row, and five regions define the normaliser. Each region takes (b, h : i32) and the
-    values in the table, all f32, and yields f32. O starts from 0. O and the statistics are updated with each block of
-    keys:
+    values in the table, all f32, and yields f32. The base of a row is the number relative to which the row's weights
+    are computed: for softmax the running maximum, or 0 where the maximum is -inf. O starts from 0. O and the statistics
+    are updated with each block of keys:
 
     | region    | takes                                     | yields                                                 |
     |-----------|-------------------------------------------|--------------------------------------------------------|
     | `base`    | the statistics: maxima include the new block, sums must not be read | the row's base               |
-    | `rescale` | the statistics before the block, and base | a factor of O and of the sum statistics                |
+    | `rescale` | the statistics before the block, and base | the factor that multiplies O and the sum statistics    |
     | `p`       | x, and base                               | the weight of a key; 0 for x = -inf                    |
     | `divisor` | the final statistics                      | the divisor of O; where the divisor is 0, O is 0       |
     | `lse`     | the final statistics                      | LSE; without this region the attention has no LSE      |
@@ -128,7 +130,7 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     static constexpr size_t regionCount = 11;
     /// The regions base, rescale, p, divisor and lse.
     ::std::array<::mlir::Region *, 5> normaliserRegions();
-    /// Pairs of a primal region and its gradient region: score_grad, p_grad, divisor_grad, lse_grad.
+    /// Pairs of a gradient region and its primal region, for score_grad, p_grad, divisor_grad and lse_grad.
     ::std::array<::std::pair<::mlir::Region *, ::mlir::Region *>, 4> gradientRegions();
     /// Whether the forward pass saves `what`, "dropout" or "score", for the backward pass.
     bool saves(::llvm::StringRef what);
@@ -160,10 +162,10 @@ def LoadOp : AttnOp<"load", [Pure]> {
 def SearchOp : AttnOp<"search", [Pure]> {
   let summary = "count the elements of a captured vector that come before a number";
   let description = [{
-    The result is the number of elements of `name`, a captured tensor of rank 1 in ascending order, that are < x, or with
-    `right` <= x. NaN comes after all numbers. The elements are compared as `attn.load` reads them, and x has their type.
-    Of a vector in another order the result is what bisection finds; it lies in [0, extent]. The op has no memory
-    effects, as captured tensors are constant during a launch.
+    The result is the number of elements of `name`, a captured tensor of rank 1 in ascending order, that are < x, or
+    with `right` <= x. NaN comes after all numbers. The elements are compared as `attn.load` reads them, and x has their
+    type. If the elements are in another order, the result is the index at which bisection ends, a number in [0,
+    extent]. The op has no memory effects, as captured tensors are constant during a launch.
 
     ```mlir
     %0 = attn.search "offsets", %q right : i32

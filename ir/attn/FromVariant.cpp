@@ -39,7 +39,7 @@ Type irType(MLIRContext &context, DType type) {
 /// Fills one region with the ops of an expression.
 class RegionBuilder {
 public:
-  /// For a score region, which takes (s, b, h, q, k), or a mask region, which takes (b, h, q, k).
+  /// Starts a score region, which takes (s, b, h, q, k), or a mask region, which takes (b, h, q, k).
   RegionBuilder(Region &region, Location outer, bool takesScore) : builder(region.getContext()), outer(outer) {
     SmallVector<Type> types(4, builder.getI32Type());
     if (takesScore)
@@ -50,8 +50,8 @@ public:
     coordinates = block->getArguments().take_back(4);
   }
 
-  /// For a region of a normaliser: takes b, h and one f32 for each of `names`. The expression refers to these arguments
-  /// as run-time scalars of the same names.
+  /// Starts a region of a normaliser, which takes b, h and one f32 for each of `names`. The expression refers to the
+  /// f32 arguments as run-time scalars of the same names.
   RegionBuilder(Region &region, Location outer, ArrayRef<std::string> names)
       : builder(region.getContext()), outer(outer) {
     SmallVector<Type> types(2, builder.getI32Type());
@@ -68,8 +68,8 @@ public:
   }
 
 private:
-  /// Nodes with equal keys are the same computation. Fields: operation, type, operands, name, and integer of a leaf or
-  /// side of a search.
+  /// Nodes with equal keys compute the same value. The fields are the node's operation, type, operands and name, and an
+  /// integer: the bits of a constant, which coordinate or extent is read, or the SearchSide of a search.
   using Key = std::tuple<Op, DType, std::vector<const void *>, std::string, int64_t>;
 
   Value build(const Node *node) {
@@ -232,7 +232,8 @@ private:
     return make<arith::DivFOp>(one, make<arith::AddFOp>(one, exp));
   }
 
-  /// Emits one operation: a table from the operations of expressions to the ops of MLIR.
+  /// Emits the ops of one node: the switch maps each operation of expressions to ops of MLIR. `x` holds the node's
+  /// operands.
   Value emit(const Node &node, ValueRange x) {
     using IntCompare = arith::CmpIPredicate;
     using FloatCompare = arith::CmpFPredicate;

@@ -20,7 +20,7 @@
 //     |----------------------|--------------------------------------------------------------------------|
 //     | x / n, constant n    | divsi; 0 for n = 0; 0 - x for n = -1                                     |
 //     | x / y                | y == 0 ? 0 : y == -1 ? 0 - x : x / y; divsi gets 1 where y is 0 or -1    |
-//     | x % y                | remsi by y, or by 1 where y is 0 or -1: both give 0                      |
+//     | x % y                | remsi by y; where y is 0 or -1, remsi by 1, which gives 0                |
 //     | x << y, x >> y       | shli, shrsi by y & (width - 1)                                           |
 //     | min, max of floats   | minnumf, maxnumf: where one operand is NaN, the other operand            |
 //     | cast(float, integer) | fptosi of x where x is in range, of 0 elsewhere; selects then saturate   |

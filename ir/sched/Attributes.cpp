@@ -1,4 +1,4 @@
-//===- Attributes.cpp - Attributes and types: layouts of tiles, roles, rings, places in a schedule ----===//
+//===- Attributes.cpp - Attributes and types: layouts of tiles, roles, rings, pipeline stages of ops ----===//
 
 #include "ir/sched/Sched.h"
 #include "ir/sched/SwizzledLayout.h"

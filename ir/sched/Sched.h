@@ -25,9 +25,9 @@ using tile::ViewType;
 /// On an `scf.for`: the device compiler unrolls the loop, in full (unit attribute) or by a factor (integer attribute).
 inline constexpr llvm::StringLiteral unrollAttr = "sched.unroll";
 
-/// On an `scf.for`, a name: the CUDA printer prints the loop as a device function of this name, and a call of the
-/// function. The attribute is set on each loop of a nest, so that the name outlives outer loops of one iteration, which
-/// canonicalisation removes.
+/// On an `scf.for`, a string: the CUDA printer emits the loop as a device function of this name, and a call of that
+/// function in place of the loop. Every loop of a nest has the attribute: if canonicalisation removes an outer loop of
+/// one iteration, the name is still on an inner loop.
 inline constexpr llvm::StringLiteral functionAttr = "sched.function";
 
 /// On a `tile.mma`: the product is asynchronous, and a later `sched.mma_wait` completes it.

@@ -16,7 +16,8 @@ def SchedDialect : Dialect {
     their lane maps, asynchronous copies and the waits that complete them, barriers, and one op for each matrix
     instruction. Control flow is `scf.for` (unrolled in full with `sched.unroll`, by two with `sched.unroll = 2`),
     `scf.if` and `sched.for_tiles`; scalar arithmetic is `arith` and `math`. Buffers are memory, not SSA values: ops on
-    buffers have memory effects, and the order of ops is the program.
+    buffers have memory effects, and the order of ops is the program. Some ops still process whole tiles ("before
+    expansion"); the pass `tile-to-sched` expands them into ops of single instructions.
 
     Warps may have roles (`sched.role`) that pass tiles to each other through rings. A ring has stages, and each stage
     has two barriers: readers wait on the full barrier, writers wait on the empty barrier. Any role may write or read
@@ -51,7 +52,7 @@ def RingType : TypeDef<SchedDialect, "Ring"> {
   let assemblyFormat = "`<` $stages `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Bytes of shared memory: two barriers of eight bytes a stage.
+    /// Bytes of shared memory: two barriers of eight bytes for each stage.
     int64_t bytes() const { return 16 * getStages(); }
   }];
 }
@@ -60,8 +61,8 @@ def TensorMapType : TypeDef<SchedDialect, "TensorMap"> {
   let mnemonic = "tensor_map";
   let summary = "how TMA reads or writes boxes of a view";
   let description = [{
-    The tensor map of a launch. TMA copies boxes of `rows` x `columns` elements of one head; shared memory holds a box
-    as one panel of a `#sched.swizzle`.
+    The launch creates the tensor map. TMA copies boxes of `rows` x `columns` elements of one head; shared memory holds
+    a box as one panel of a `#sched.swizzle`.
 
     ```mlir
     !sched.tensor_map<64 x 64, bf16>
@@ -239,7 +240,8 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<
   let extraClassDeclaration = [{
     /// The swizzle with the widest panel that divides `bytes`, a multiple of 32.
     static SwizzleAttr widest(::mlir::MLIRContext *context, int64_t bytes);
-    /// The swizzle for rows of `bytes` bytes that TMA copies: wide panels, the last of which may be half empty.
+    /// The swizzle for rows of `bytes` bytes that TMA copies, with the panels of panelForBoxes (SwizzledLayout.h): the
+    /// last panel of a row may be partly unused.
     static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes, bool singleRows = false);
   }];
 }

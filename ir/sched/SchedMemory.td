@@ -91,8 +91,9 @@ def ExchangeOp : SchedOp<"exchange", [Effects]> {
   let summary = "store a register tile to a stage of shared memory, to be read by all warps of the role (before expansion)";
   let description = [{
     Each warp of the role writes its own part of the tile, with the axes in the ring's order. `tile-pipeline-stages`
-    inserts a `sched.sync_warps` between the stores and the first read. With two or more stages no wait is needed before
-    the stores: all reads of the stage's previous tile came before the barrier of the tile in between.
+    inserts a `sched.sync_warps` between the stores and the first read. The ring has at least two stages, so no wait is
+    needed before the stores: before a stage is written again, all warps have passed the barrier of the next stage's
+    tile, and thus have read the stage's previous tile.
 
     ```mlir
     %s = sched.exchange %ds into %ring[%stage]
@@ -402,10 +403,10 @@ def WriteTileOp : SchedOp<"write_tile", [Effects]> {
 def CopyAsyncOp : SchedOp<"copy_async", [Effects]> {
   let summary = "start the asynchronous copy of 16 bytes, or of one element of a vector, from global to shared memory";
   let description = [{
-    The op copies the 16 bytes from `view[view_row, column]` on to `shared[stage, row, column]` and the following
-    elements. From a view of one dimension the op copies the 4 bytes at `view[view_row]`; a stage is then a vector and
-    `row` is 0. If `valid` is false, nothing is read and shared memory is filled with zeros. PTX ISA 9.7.9.25.3,
-    cp.async.cg with src-size, and .ca for 4 bytes.
+    The op copies 16 bytes, those that start at `view[view_row, column]`, to `shared[stage, row, column]` and the
+    following elements. From a view of one dimension the op copies the 4 bytes at `view[view_row]`; a stage is then a
+    vector and `row` is 0. If `valid` is false, nothing is read and shared memory is filled with zeros. PTX ISA
+    9.7.9.25.3, cp.async.cg with src-size, and .ca for 4 bytes.
 
     ```mlir
     sched.copy_async %kh[%r, %c] to %ring[%s, %row] if %valid : ...

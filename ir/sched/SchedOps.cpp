@@ -1,6 +1,6 @@
 //===- SchedOps.cpp - The sched dialect: generated definitions of ops -------===//
 //
-// They are apart from SchedDialect.cpp because each of the two files takes long to compile.
+// The definitions of ops are not in SchedDialect.cpp, because each of the two files takes long to compile.
 //
 //===----------------------------------------------------------------------===//
 

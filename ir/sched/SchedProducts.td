@@ -14,9 +14,9 @@ def LoadMatrixOp : SchedOp<"load_matrix", [Effects, AttrSizedOperandSegments]> {
     matrices.
 
     The steps are the same in all lanes, while `row` and `column` differ from lane to lane. The address of a lane is
-    then computed once, and each step changes it by a constant: `row_step` is a multiple of 8 and does not change the
-    swizzled chunk, and `column_step` is a multiple of 8 and changes the chunk by an exclusive or. This requires that
-    `row`, apart from a multiple of 16, is below 16, and that `column` has no bit in common with a step within a panel.
+    then computed once, and each step changes the address by a constant: `row_step` is a multiple of 8 and does not
+    change the swizzled chunk, and `column_step` is a multiple of 8 and changes the chunk by an exclusive or. This
+    requires that `column` has no bit in common with the part of `column_step` within a panel.
 
     PTX ISA 9.7.14.5.15, ldmatrix.sync.aligned.m8n8.x4.b16, with `transpose` .trans.
 

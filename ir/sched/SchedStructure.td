@@ -84,8 +84,8 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
         | grid       | one tile, whose number is the index of the block           | the number                                   |
         | persistent | the tiles from number `from` on while the number is        | the number, and the count of earlier tiles   |
         |            | `below` a bound                                            | of this block (i32)                          |
-        | received   | the tiles that another role sends, at least one            | the count alone; `sched.receive` reads where |
-        |            |                                                            | the tile is                                  |
+        | received   | the tiles that another role sends, at least one            | the count alone; `sched.receive` reads the   |
+        |            |                                                            | tile's indices along the grid's axes         |
 
     In the orders persistent and received, i32 values may be carried from one tile to the next, and `sched.next` ends
     the body. The first value of `sched.next` is the next tile's number in order persistent; in order received the value
@@ -131,8 +131,9 @@ def ClaimWorkOp : SchedOp<"claim_work", [Effects, HasParent<"ForWorkOp">]> {
     All lanes of a warp execute the op, in a `sched.for_work` of order persistent. The first lane receives the number of
     the next unclaimed tile, which may be past the last tile; the result is undefined in other lanes. As the op takes a
     round trip to global memory, the number is distributed to the other lanes by a `sched.shuffle` only where it is
-    needed. Each block starts with the tile of its own index; the first element of `counter` counts the claims after
-    these. `counter` is a workspace operand that an earlier kernel of the launch sets to 0.
+    needed. A block does not claim its first tile, which has the number of the block's index. The first element of
+    `counter` is the number of claims so far. `counter` is a workspace operand that an earlier kernel of the launch sets
+    to 0.
 
     ```mlir
     %counter = tile.param "claimed" : !tile.view<1, i32>
@@ -187,8 +188,9 @@ def ReadBlockIdOp : SchedOp<"read_block_id", [Effects]> {
 def OpaqueOp : SchedOp<"opaque", [Effects]> {
   let summary = "an identity that hides its operand from the device compiler's CSE";
   let description = [{
-    The result equals `value`, but the device compiler cannot know that. Values computed from the result are thus
-    recomputed at this point and not kept in registers since an equal value was computed from `value`.
+    The result equals `value`, but the device compiler cannot know that. If a value that was computed from `value`
+    earlier is computed again from the result, the device compiler cannot merge the two computations, and thus need not
+    keep the earlier value in a register.
 
     ```mlir
     %1 = sched.opaque %number : i32

@@ -1,4 +1,4 @@
-//===- TileLoop.cpp - sched.for_tiles: its text, its verifier, and carried values that it does not need ----===//
+//===- TileLoop.cpp - sched.for_tiles: builder, parser, verifier, and removal of unused carried values ----===//
 
 #include "ir/Terminators.h"
 #include "ir/sched/Sched.h"

@@ -68,7 +68,7 @@ std::vector<OperandParam> tile::forwardOperandsOf(attn::AttentionOp op) {
                          pages ? int(pages.getSize()) : 0);
 }
 
-/// The fixed extent of an axis; 0 where no operand has it.
+/// The fixed extent of an axis; 0 where no operand has the axis or its extent is not fixed.
 static int extentOf(const KernelSignature &signature, std::string_view name) {
   for (const OperandParam &operand : signature.operands)
     for (const AxisParam &axis : operand.axes)

@@ -32,12 +32,12 @@ struct LaunchedKernel {
 };
 
 /// The kernels of `module` in the order of its tile.launch, or its only kernel if there is no tile.launch. Fails where
-/// the module has no tile.launch and not exactly one kernel.
+/// a module without a tile.launch has no kernel or several kernels.
 Expected<llvm::SmallVector<LaunchedKernel>> launchedKernels(mlir::ModuleOp module);
 
 /// The union of the declarations of `kernels`, tile.kernel or sched.kernel ops of one module. Each name occurs once, in
-/// the order of first declaration; workspace operands come after all others. Tensor maps and the launch dimensions of
-/// schedules are not included.
+/// the order of first declaration; workspace operands come after all others. The list of tensor maps stays empty;
+/// LaunchMaps computes it.
 KernelSignature signatureOf(llvm::ArrayRef<mlir::Operation *> kernels);
 inline KernelSignature signatureOf(mlir::Operation *kernel) { return signatureOf(llvm::ArrayRef(kernel)); }
 /// The signature of the kernels of a launch.

@@ -81,8 +81,8 @@ inline bool isByPart(TileType type) {
 
 /// On an op: a comment line that precedes the op's statement in the generated source: `tile.comment = "S = Q K^T"`.
 inline constexpr llvm::StringLiteral commentAttr = "tile.comment";
-/// Adds `text` to the comment of `op` unless it is already there. Passes record where they moved a term of the user's
-/// formula.
+/// Adds `text` to the `tile.comment` of `op` unless the comment contains `text` already. With such comments passes
+/// record where they moved a term of the user's formula.
 void explain(mlir::Operation *op, const llvm::Twine &text);
 /// The workspace operand, one i32, from which persistent blocks claim tiles of work. An earlier kernel of the launch
 /// sets the counter to 0.
@@ -113,8 +113,8 @@ bool hasFallback(mlir::Operation *kernel);
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
-/// Whether the extent of `axis` is known at launch: the axis is derived, has no fixed extent in an operand of `kernel`,
-/// or is a dimension of a captured tensor.
+/// Whether a launch determines the extent of `axis`: the axis is derived, is an axis of an operand of `kernel` and has
+/// no fixed extent, or is a dimension of a captured tensor.
 bool hasExtent(mlir::Operation *kernel, llvm::StringRef axis);
 /// The tile.param that reads `view`, directly or through a tile.group_rows or tile.paged_rows; null for any other view.
 ParamOp parameterOf(mlir::Value view);
@@ -143,7 +143,7 @@ bool isDependent(mlir::Operation *kernel);
 bool precedesDependent(mlir::Operation *kernel);
 /// On a kernel: texts that say what a pass did not do for the kernel, and why. `attune explain` prints the remarks.
 inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
-/// Adds `text` to the remarks of `kernel` unless it is already there.
+/// Adds `text` to the remarks of `kernel` unless the same remark is already there.
 void remark(mlir::Operation *kernel, const llvm::Twine &text);
 /// Whether `convert` writes to shared memory a vector that the body of a tile.for_blocks computes from coordinates and
 /// from elements in global memory, without reading a tile. In kernels with producer warps, these compute the vector.

@@ -59,7 +59,7 @@ def TileType : TileTypeDef<"Tile", "tile"> {
     ::llvm::StringRef axis(unsigned i) const { return getAxes()[i].getValue(); }
     unsigned rank() const { return getShape().size(); }
     int64_t numElements() const;
-    /// Bytes from one row along the last axis to the next, and bytes of the whole tile. Both include padding of the
+    /// Bytes of one row (all elements along the last axis), and bytes of the whole tile. Both include padding of the
     /// layout.
     int64_t rowBytes() const;
     int64_t bytes() const;
@@ -90,7 +90,7 @@ def ViewType : TileTypeDef<"View", "view"> {
 def DomainType : TileTypeDef<"Domain", "domain"> {
   let summary = "an ordered set of tiles along one axis, each full or partial";
   let description = [{
-    The result of `tile.domain`, over which `tile.for_blocks` iterates.
+    `tile.domain` creates a domain, and `tile.for_blocks` iterates over its tiles.
 
     ```mlir
     !tile.domain
@@ -172,10 +172,10 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
         | splits     | splits of the keys of a tile of rows (split-KV), one split per block; a split has whole tiles of    |
         |            | `by` keys, and the number of splits is chosen for the blocks that can run at a time,                |
         |            | `blocks_per_sm` on each multiprocessor (keySplits, attune/LaunchParams.h)                           |
-        | work_items | upper bound of the number of work items where the lengths of sequences are in device memory:        |
-        |            | the blocks that run at a time, `blocks_per_sm` on each multiprocessor, divided by the tiles along   |
-        |            | the grid's other axes, plus one block for each tile of `by` rows of each sequence, where the axis   |
-        |            | `of` counts a sequence's rows                                                                       |
+        | work_items | upper bound of the number of work items at each index of the grid's other axes, where the lengths   |
+        |            | of sequences are in device memory: the blocks that run at a time (`blocks_per_sm` on each           |
+        |            | multiprocessor) divided by the number of tiles along the other axes, plus one for each tile of `by` |
+        |            | rows of each sequence; the extent of the axis `of` is the number of rows of a sequence              |
         | tile_rows  | rows of a tile: the extent of the axis `of`, at most `by`                                           |
 
     ```mlir

@@ -136,7 +136,8 @@ def PagedRowsOp : TileOp<"paged_rows", [Pure, AllTypesMatch<["view", "result"]>]
 def AxisExtentOp : TileOp<"axis_extent", [Pure]> {
   let summary = "the extent of an axis in this launch";
   let description = [{
-    The axis belongs to an operand of the kernel or is derived, and has no fixed extent.
+    The axis has no fixed extent: it is an axis of an operand of the kernel, a derived axis, or a dimension of a
+    captured tensor.
 
     ```mlir
     %Sk = tile.axis_extent "k" : i32
@@ -193,10 +194,11 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
     segment the mask would hide no element. `reverse` visits the last tile first.
 
     The `where` region takes a tile index within a segment and yields whether the tile is visited, and whether the tile
-    is full; the second flag matters in full segments only. The `groups` region takes the index n of a group, the tiles
-    from `32 * n` to `32 * (n + 1)`, and yields whether any tile of the group may be visited. A search may skip all
-    tiles of a group for which the region yields false; `groups` only accelerates searches and does not change the set
-    of visited tiles. Both regions have no memory effects and may be evaluated in any order and any number of times.
+    is full. The second flag matters only in full segments, as all tiles of a partial segment are partial. The `groups`
+    region takes the index n of a group, the tiles from `32 * n` to `32 * (n + 1)`, and yields whether any tile of the
+    group may be visited. A search may skip all tiles of a group for which the region yields false; `groups` only
+    accelerates searches and does not change the set of visited tiles. Both regions have no memory effects and may be
+    evaluated in any order and any number of times.
 
     With `times` the loop iterates over all segments that many times, for example over the tiles of queries once for
     each query head of a group. A `where` or `groups` region that takes the iteration as second argument can select
@@ -247,8 +249,8 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
 def FirstVisibleOp : TileOp<"first_visible", [Pure]> {
   let summary = "index of the first tile that a domain visits";
   let description = [{
-    If the domain visits no tile, the result is the end of the domain's last segment. The result is a bound of `within`
-    of `tile.for_blocks`.
+    If the domain visits no tile, the result is the end of the domain's last segment. The result serves as the lower
+    bound in the `within` range of a `tile.for_blocks`.
 
     ```mlir
     %own = tile.domain k by 64 [%a, %b) partial where { ... }
@@ -262,7 +264,7 @@ def FirstVisibleOp : TileOp<"first_visible", [Pure]> {
 }
 
 def TouchesOp : TileOp<"touches", [Pure]> {
-  let summary = "whether a tile touches a set block of a block pattern";
+  let summary = "whether a tile overlaps a block whose flag in a block pattern is set";
   let description = [{
     The last two indices are the tile's first row and first key, multiples of `tile_rows` and `tile_columns`. The tile
     has `tile_rows` rows and `tile_columns` keys. The block pattern has blocks of `rows` x `columns`, and the view's
@@ -391,9 +393,10 @@ def ScatterOp : TileOp<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
 
     Additions are atomic. f32 tiles are added to f32 views in undefined order; i32 tiles are added to i64 views, which
     wrap around, so that the result does not depend on the order. Without `add` no two elements may have the same
-    indices. `merge` is a hint that neighbouring elements often have the same indices: a warp whose diagonal sums all
-    have the same indices adds these sums first, and then adds once to memory. A tile of bf16 or f16 in shared memory is
-    written unchanged to a view of the same element type. The op reads and writes memory.
+    indices. `merge`, on the result of a `tile.sum_diagonals`, is a hint that neighbouring elements often have the same
+    indices: if all elements that a warp holds have the same indices, the warp sums them and adds to memory once. A tile
+    of bf16 or f16 in shared memory is written unchanged to a view of the same element type. The op reads and writes
+    memory.
 
     ```mlir
     tile.scatter %ds, %bias[%h, %rows, %keys]
@@ -433,10 +436,10 @@ def ConvertOp : TileOp<"convert", [Pure]> {
   let summary = "the same tile in another element type, memory space or layout";
   let description = [{
     Operand and result have the same axes and sizes; a tile of two axes may change their order. Floats are rounded to
-    nearest even. A conversion to shared memory in a loop writes a stage of a ring: with producer warps, a vector that
-    is computed from no other tile is computed by a producer warp, ahead of the consumers. With `relu` negative floats
-    become 0 and NaN stays NaN; the result must be a 16-bit left operand of a product in registers (an `a` fragment).
-    The op has no memory effects.
+    nearest even. A conversion to shared memory in a loop writes a stage of a ring. In a kernel with producer warps,
+    these warps compute and convert a vector that depends on no other tile, ahead of the consumers. With `relu` negative
+    floats become 0 and NaN stays NaN; the result must be the left operand of a product, with 16-bit elements in
+    registers (an `a` fragment). The op has no memory effects.
 
     ```mlir
     %pa = tile.convert %p : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, register>
@@ -494,14 +497,15 @@ def MapOp : TileOp<"map", [SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOp
     origin, as f32; an axis may have both. 16-bit elements of an input in shared memory are widened to f32. The op has
     the memory effects of its region.
 
-    With `only_if` and a false flag the result is the first input, unchanged. A vector without inputs is undefined then,
-    and only maps with the same flag may read it. `columns` restricts the map to a range of columns of a tile of two
-    axes, whose ends are multiples of 16; in all other columns the result is the first input. A map with the attribute
-    `interleaved` orders its special functions: the functions of 16 columns start only after the first element of the
-    previous 16 columns is complete.
+    With `only_if` and a false flag the result is the first input, unchanged. A map with `only_if` and no inputs gives a
+    vector: with a false flag the vector is undefined, and only maps with the same flag may read it. `columns` restricts
+    the map to a range of columns of its result, a tile of two axes; begin and end of the range are multiples of 16, and
+    in all other columns the result is the first input. A map with the attribute `interleaved` orders its special
+    functions: the functions of 16 columns start only after the first element of the previous 16 columns is complete.
 
     An input whose only axis is `distance` holds a value for each distance between a row and a key of a q x k tile, in
-    ascending order: row i and key j read its element i - j + k - 1 of q + k - 1 (relative position).
+    ascending order (relative position). The input has q + k - 1 elements. For row i and key j the region gets the
+    input's element i - j + k - 1:
 
         q 3 x k 3     j 0  1  2
                 i 0   [2][1][0]
@@ -565,7 +569,7 @@ def MulFiniteOp : TileOp<"mul_finite", [Pure]> {
 }
 
 def AnyOp : TileOp<"any", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects]> {
-  let summary = "whether any element of a tile that a warp holds meets a condition";
+  let summary = "whether any of the elements that a warp holds of a tile satisfies a condition";
   let description = [{
     The region takes an element and yields i1. The result is uniform over a warp: true in every lane if the region
     yields true for an element that any lane of the warp holds. Results of other warps may differ. On the CPU the result
@@ -673,8 +677,9 @@ def StoreBlocksOp : TileOp<"store_blocks", [MemoryEffects<[MemWrite]>]> {
 
     An f32 element is number 32 place + lane of its block (n = 256). An i1 element is bit `place` of byte 8 ((q & 7) >>
     1) + 2 ((k & 7) >> 1) + (q & 1) of its block (n = 32). That byte holds the eight bits of a lane, which one call of
-    dropout's generator decides. The byte of the next query is adjacent, so that a lane whose rows are keys reads its
-    own bits by one access. q0 and k0 are multiples of 16. Blocks outside the view are skipped. The op writes memory.
+    dropout's generator decides. The bytes of queries q and q + 1, q even, are adjacent: a lane that holds a transposed
+    tile (axes k, q) needs bits of both bytes, and reads them by one access. q0 and k0 are multiples of 16. Blocks
+    outside the view are skipped. The op writes memory.
 
     ```mlir
     tile.store_blocks %x, %saved[%b, %h, %q0, %k0] : !tile.tile<q 128 x k 64, f32, register>, !tile.view<5, f32>
@@ -694,11 +699,11 @@ def DropoutOp : TileOp<"dropout", [Pure]> {
         counter = ((q >> 4) * 8 + (q & 7),  (k >> 4) * 4 + ((k & 7) >> 1),  head,  offset_lo)
         word    = 2 * (k & 1) + ((k >> 3) & 1)          half = (q >> 3) & 1   (0 = low 16 bits)
 
-    where head = b * H + h, and q and k are positions within the sequence. One call serves the eight elements of a 16 x
-    16 block of an mma accumulator that a lane holds. The op does not scale kept elements. Dropped elements become zero.
-    With `negates` dropped elements are negated instead: in a tile without negative elements the sign then marks dropped
-    elements, and their values are preserved. The optional second result is i1 for each element: whether the element is
-    kept. The op has no memory effects.
+    where head = b * H + h, and q and k are positions within the sequence. One call of Philox serves the eight elements
+    that a lane holds of a 16 x 16 block of an mma accumulator. The op does not scale kept elements. Dropped elements
+    become zero. With `negates` dropped elements are negated instead: in a tile without negative elements the sign then
+    marks dropped elements, and their values are preserved. The optional second result is i1 for each element: whether
+    the element is kept. The op has no memory effects.
 
     ```mlir
     %d = tile.dropout %p at(%q0, %k0) head %bh seed %seed offset %offset threshold %t

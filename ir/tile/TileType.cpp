@@ -217,7 +217,8 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, Arr
     if (llvm::is_contained(axes.take_front(i), axes[i]))
       return emitError() << "axis " << axes[i].getValue() << " appears twice";
   }
-  // No block has that much memory. The limit keeps products with element sizes and offsets from overflowing.
+  // No block has memory for 2^31 elements. The limit keeps products of sizes, such as byte counts and offsets, from
+  // overflowing.
   int64_t elements = 1;
   for (int64_t size : shape)
     if (llvm::MulOverflow(elements, size, elements) || elements > std::numeric_limits<int32_t>::max())

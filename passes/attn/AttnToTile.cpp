@@ -80,9 +80,9 @@ private:
       kernel->setAttr(sched::rolesAttr, rolesOf(plan));
   }
 
-  /// Declares the derived axes of keys, rows and splits. Where thread blocks search for their visible tiles, some have
-  /// much more work than others. The grid then has several times as many splits as run at a time, so that free blocks
-  /// take the next split.
+  /// Declares the derived axes of keys, rows and splits. Where thread blocks search for their visible tiles, some
+  /// blocks have much more work than others. The grid then has several times as many splits as run at a time, so that a
+  /// multiprocessor which finishes early starts another split.
   void deriveAxes() {
     constexpr int64_t splitsBySearch = 8; // per multiprocessor, where blocks search for visible tiles
     SmallVector<Attribute> derived;
@@ -117,8 +117,8 @@ private:
     };
     if (domain.skips())
       return Uneven::BySearch;
-    // Domain bounds that are computed in floating point do not count as lengths in memory: the partial and the
-    // combining kernel may round differently, and would disagree about the work items.
+    // Domain bounds that are computed in floating point do not count as lengths in memory: the kernel that computes
+    // splits and the kernel that combines them may round differently, and would disagree about the work items.
     return anyFollows(llvm::IsaPred<tile::ElementOp>) && !anyFollows(llvm::IsaPred<arith::FPToSIOp>) ? Uneven::InMemory
                                                                                                      : Uneven::No;
   }
@@ -187,7 +187,7 @@ private:
     builder.setInsertionPoint(domain);
     Value hasRows = compare(arith::CmpIPredicate::slt, row0, rowLength);
     const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
-    Value first; // begin of the first segment of a run of adjacent segments; adjacent segments stay adjacent
+    Value first; // begin of the first of several adjacent segments, which stay adjacent
     for (auto [i, begin, end] : llvm::enumerate(begins, ends)) {
       if (i > 0 && begin == ends[i - 1])
         domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
@@ -309,9 +309,9 @@ private:
   }
 
   /// Where per-tile tables decide which keys the rows of a part (one warpgroup) see, starts the part's loop at its
-  /// first visible tile. A part past Sq uses the last row. The producer warp that searches keeps the table entries of
-  /// all parts in registers at once. So a part's entries are limited to two words: the least and the greatest of one
-  /// 32-bit value. Tables with an entry per (query tile, key tile) are not built for parts.
+  /// first visible tile. A part whose rows are past Sq searches for the last row. The producer warp that searches keeps
+  /// the table entries of all parts in registers at once. So a part's entries are limited to two words: the least and
+  /// the greatest of one 32-bit value. Tables with an entry per (query tile, key tile) are not built for parts.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
     Block *block = builder.getInsertionBlock();
     Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
@@ -349,8 +349,8 @@ private:
         plan.getProducerWarps() && TileSequence{tiles, {}}.isContiguous() &&
         (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
       tiles.setReverse(true);
-    // All warpgroups walk the same tiles. Each computes only the tiles that its own rows see, and applies cuts where
-    // its own rows end.
+    // All warpgroups iterate over the same tiles. Each warpgroup computes only the tiles that its own rows see, and
+    // applies a cut (a condition such as q >= k) only in the tiles that the cut crosses for its own rows.
     BlockValues part = block;
     if (int64_t rows = rowsOfWarpgroup(kernel); rows && rows < plan.getTileQ() && !group) {
       part.tileQ = rows;
@@ -392,7 +392,7 @@ private:
       Value kvHead = rowHead;
       group = param("group", i32);
       h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group, arith::IntegerOverflowFlags::nsw),
-                      "first_head"); // the heads are `group` times as many as those of k
+                      "first_head"); // no overflow: the result is the number of a query head
       q0 = tile::named(arith::DivUIOp::create(builder, loc, row0, group), "q0");
       rowOrigin = row0;
       return {kvHead, op.getQueryLengths()
@@ -416,7 +416,7 @@ private:
     savedScore = saved("score");
   }
 
-  /// Declares the parameters of dropout. Its random numbers are indexed by positions within the sequence and by the
+  /// Declares the parameters of dropout. The random numbers are indexed by positions within the sequence and by the
   /// head number b * H + h.
   void declareDropout() {
     head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, block.H), h), "head");
@@ -633,7 +633,7 @@ private:
   TileType rowType, scoreType, outType;
   RowAxes axes = plan.getPackGqa() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
-  Value keysRead;   ///< rows of K to copy; may include rows past the last key, since S is masked there
+  Value keysRead;   ///< rows of K to copy; may include rows past the last key, because S is masked there
   Value valuesRead; ///< rows of V to copy; rows past these read as zeros, since P is 0 there and 0 * NaN would be NaN
   Value rowOrigin;  ///< first row coordinate of the tile: q0 plus the query offset, or row0 of a packed group
   Value rowHead;    ///< head that indexes the rows: a query head, or the key head of a packed group

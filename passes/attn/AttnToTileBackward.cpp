@@ -79,8 +79,8 @@ public:
 private:
   //===--- Rows ---===//
 
-  /// Writes delta, the row constant that is subtracted in the exponent (where it is not LSE itself), and zeros to the
-  /// f32 sums of dQ.
+  /// Writes delta and, where it differs from LSE (hasSink), L, the row constant that is subtracted in the exponent.
+  /// With `accumulates_dq` also sets the float32 sums of dQ to zero.
   void writeRows() {
     b = blockIndex("b");
     h = blockIndex("h");
@@ -170,7 +170,8 @@ private:
 
   /// dK and dV of a tile of keys: a loop over the query heads of its group and over the tiles of queries that see a key
   /// of the tile. If the same tiles are visited for every head, one loop repeats its domain for each head (`times`).
-  /// With producer and consumer roles the loop always does so, because roles support a single loop.
+  /// With producer and consumer roles, and without sums per key, the domain is repeated in any case, because roles
+  /// support a single loop. Sums per key of captured gradients need a loop over heads around the loop over tiles.
   void writeKeys() {
     values.b = b = blockIndex("b");
     Value kvHead = blockIndex("hkv"), k0 = blockIndex("k");
@@ -184,7 +185,7 @@ private:
     declareSaved();
     readSizes();
     zero = constant(0);
-    // The heads are `group` times as many as the heads of k, so that the product is one of a head.
+    // The product cannot overflow: it is the number of a query head.
     Value group = param("group", i32),
           first = tile::named(arith::MulIOp::create(builder, loc, kvHead, group, arith::IntegerOverflowFlags::nsw),
                               "first_head");
@@ -482,7 +483,7 @@ private:
   /// The tensor index for each diagonal sum of `sums`; -1 where a sum is zero and nothing is to be added.
   Value indexOfDistances(const ScoreTile &tile, attn::AddGradientOp add, Value index, Value extent, Value sums) {
     const auto type = cast<TileType>(sums.getType());
-    // q - k of the first diagonal sum in row 0: the distance to a key one past the tile's last.
+    // The first diagonal goes through row 0 and the key one past the tile's last key; `first` is its q - k.
     Value first = arith::SubIOp::create(builder, loc, tile.origin, this->add(tile.k0, number(plan.getTileK())));
     auto map =
         tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange{sums},
@@ -593,7 +594,8 @@ private:
       Value sum = tiles.getCarried()[0];
       for (attn::AddGradientOp add : gradient.tiles)
         sum = sumWith(tile, sum, addedOf(tile, add));
-      // Derivatives may read elements of the captured tensor as well.
+      // Derivatives may read elements of the captured tensor as well: these reads move to the place of the gradient's
+      // element.
       readAtPlaces(tiles, gradient, dims, places);
       return Carried{sum};
     };
@@ -609,9 +611,9 @@ private:
     }
   };
 
-  /// Writes the loops over the batches `all[0]` and the heads `all[1]`, of each of which `body` writes the tile of keys
-  /// at `k0`. If visibility of the tile depends on neither batch nor head, all (batch, head) pairs are repetitions
-  /// (`times`) of the domain of one loop.
+  /// Writes the loops over the batches `all[0]` and the heads `all[1]`. For each batch and head `body` writes the
+  /// computation of the tile of keys at `k0`. If visibility of the tile depends on neither batch nor head, all (batch,
+  /// head) pairs are repetitions (`times`) of the domain of one loop.
   Carried loopOverSharers(const std::array<Range, 2> &all, Value k0, const Carried &none,
                           function_ref<Carried(tile::ForBlocksOp)> body) {
     Value iterations = arith::MulIOp::create(builder, loc, all[0].count(*this), all[1].count(*this));
@@ -652,8 +654,8 @@ private:
     });
   }
 
-  /// The batches or heads that share an element of the tensor: all of them, or the one at `place`. The tensor's last
-  /// place is also shared by all batches or heads beyond it, because their index is clamped.
+  /// The batches or heads that share an element of the tensor: the one at `place`, or all of them where `place` is
+  /// null. The tensor's last place is also shared by all batches or heads beyond it, because their index is clamped.
   Range sharers(Value count, Value place, Value extent) {
     Value begin = number(0), end = count;
     if (place) {

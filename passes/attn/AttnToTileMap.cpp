@@ -1,7 +1,8 @@
 //===- AttnToTileMap.cpp - A kernel that writes the class of each tile that a mask leaves ---===//
 //
-// The kernel has the domain of a forward kernel (MaskAnalysis.h), and for each visited tile it stores one number. The
-// CPU target runs it on captured tensors, so that the printed counts match the tiles that a forward kernel visits.
+// The kernel has the domain of a forward kernel (MaskAnalysis.h), and stores one number, the class, for each visited
+// tile. The CPU target runs the kernel on captured tensors, so that the printed counts match the tiles that a forward
+// kernel visits.
 //
 //===----------------------------------------------------------------------===//
 

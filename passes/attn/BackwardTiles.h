@@ -272,7 +272,7 @@ protected:
     return {base, loadRows("delta", views.delta, q0, values.Sq)};
   }
 
-  /// Loads the row values but leaves the base to scoresOf.
+  /// Loads delta and LSE (or L) of a tile's rows; scoresOf later computes the base from LSE (or L).
   RowValues loadedRows(RowViews views, Value q0) {
     if (!hasStatistics)
       return {};
@@ -301,7 +301,7 @@ protected:
 
   /// Masks a tile. A cut, a condition that ends each row's visible keys at one side (q >= k), is applied in the tiles
   /// that it crosses; the rest of the mask is applied in partial tiles. Masked elements become `masked`. Sets
-  /// `isMasked`, whether any of these conditions holds for the tile.
+  /// `isMasked` to an i1 value, which is true if at least one of these masks is applied to the tile.
   Value maskTile(const ScoreTile &of, Value tile, float masked) {
     const Value q0 = of.q0, origin = of.origin, k0 = of.k0, partial = of.partial;
     const bool loopsOverKeys = !values.k0;
@@ -404,8 +404,8 @@ protected:
     Value other = product.getLhs() == g ? product.getRhs() : product.getRhs() == g ? product.getLhs() : Value();
     return other && other != g && valuesInCommon(region, op.getP()).lookup(other) == yieldOf(op.getP());
   }
-  /// The softmax scale times the constant factor that `splitsGradient` leaves out of dX. Reads keepScale, so readSizes
-  /// must precede.
+  /// The softmax scale times the constant factor that `splitsGradient` leaves out of dX. With `splitsGradient` the
+  /// caller must set keepScale before, for example by readSizes.
   Value gradientScale(bool givesValues) {
     const float scale = op.getScale().convertToFloat();
     if (!splitsGradient())
@@ -489,10 +489,10 @@ protected:
   }
 
   /// Whether a value of the score's gradient region is 0 wherever P is 0: the value is a multiple of P, and no finite
-  /// product gives a score of -inf. Then masking in partial tiles suffices.
+  /// value of Q K^T gives a score of -inf. Then masking in partial tiles suffices.
   bool vanishes(Value value) { return isWeighted() && !hidesKeys() && isMultiple(value); }
 
-  /// Whether a score may be -inf although the product is finite. Sums and products of finite numbers count as finite.
+  /// Whether a score may be -inf although Q K^T is finite. Sums and products of finite numbers count as finite.
   bool hidesKeys() {
     auto isNumber = [](Operation &each) {
       llvm::APFloat number(0.0f);
@@ -529,8 +529,8 @@ protected:
                            [&](ValueRange v) { return unlessMasked(v[0], v[1], hasStatistics); }, isMasked);
   }
 
-  /// Returns `value`, or 0 if the key is masked. `of` tells whether the key is masked: a weight that is 0 (with
-  /// `isWeight`), or a score that is -inf (without).
+  /// Returns `value`, or 0 if the key is masked. A key is masked if the argument `of` is 0 (with `isWeight`: `of` is a
+  /// weight) or -inf (without: `of` is a score).
   Value unlessMasked(Value value, Value of, bool isWeight) {
     Value none = constant(isWeight ? 0 : -std::numeric_limits<float>::infinity());
     Value isMaskedOut = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, of, none);
@@ -629,8 +629,8 @@ protected:
     return tile::named(result, name);
   }
 
-  /// dX of an element for the incoming gradient g or, if `value` is not null, that value of the region p_grad. Where
-  /// the region recomputes p, the tile's P is used instead.
+  /// Computes `value`, a value of the region p_grad, of an element for the incoming gradient g. The value that the
+  /// region yields is dX. Where the region recomputes p, the tile's P is used instead.
   Value weightGradient(const ScoreTile &tile, Value g, Value value, function_ref<Value(Value)> input) {
     Region &region = op.getPGrad();
     IRMapping mapping;
@@ -647,7 +647,8 @@ protected:
     return cloneFromRegion(builder, op, value, mapping);
   }
 
-  /// dS of an element for the incoming gradient dX or, if `value` is not null, that value of the region score_grad.
+  /// Computes `value`, a value of the region score_grad, of an element for the incoming gradient dX. The value that the
+  /// region yields is dS.
   Value scoreGradient(const ScoreTile &tile, Value dx, Value value, function_ref<Value(Value)> input, tile::MapOp map) {
     Region &region = op.getScoreGrad();
     IRMapping mapping;
@@ -681,7 +682,7 @@ protected:
   Value isMasked; ///< whether the tile being written is masked; null: never
   Value zero, headNumber, seed, offset, threshold, keepScale;
   Value savedDropout, savedScore; ///< views in the kernel being written; null: nothing saved
-  /// Per-tile tables of the mask for all kernels; `ofKernel`: for the kernel being written.
+  /// Per-tile tables of the mask: those of all kernels (`bounds`), and those of the kernel being written (`ofKernel`).
   SmallVector<BoundsTable> bounds, ofKernel;
 };
 

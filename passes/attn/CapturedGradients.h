@@ -43,15 +43,16 @@ struct GradientSum {
 struct CapturedGradient {
   attn::CapturedTensorAttr tensor;
   llvm::SmallVector<GradientSum> sums;
-  /// additions of which each index is one coordinate, with q and k among the indices; if there are any, the other lists
-  /// are empty
+  /// additions with an index for q and one for k, all of whose indices are coordinates; if there is such an addition,
+  /// the other lists are empty
   llvm::SmallVector<attn::AddGradientOp> tiles;
   llvm::SmallVector<attn::AddGradientOp> scattered; ///< additions that are done atomically
   bool inAnyOrder = false;                          ///< scattered to long accumulators: any order gives the same bits
 
   /// The operand of the gradient itself, in the tensor's shape and element type.
   tile::OperandAttr declaration() const;
-  /// The workspace operand of `scattered`: float32 in the tensor's shape, or i64 words as an additional first axis.
+  /// The workspace operand of `scattered`: float32 in the tensor's shape or, with `inAnyOrder`, i64 with the words of
+  /// the accumulator as an additional first axis.
   tile::OperandAttr addends() const;
   /// The name in kernels of the axis whose extent is the tensor's dimension `dim`.
   std::string axis(unsigned dim) const;
@@ -84,9 +85,9 @@ using CoordinateDims = std::array<std::optional<unsigned>, 4>;
 /// The tensor dimensions indexed by the coordinates, for an addition whose indices are all coordinates.
 CoordinateDims dimsOfTile(attn::AddGradientOp add);
 
-/// Whether the main loop over tiles can write the gradient directly, given that CapturedGradient::tiles is non-empty. b
-/// or h must be an index: in launches where several batches or heads add to one element, the loop sets that index to -1
-/// and so stores nothing.
+/// Whether the main loop over tiles can write the gradient directly: CapturedGradient::tiles is non-empty, and b or h
+/// is an index. In launches where several batches or heads add to one element, the loop sets that index to -1 and so
+/// stores nothing.
 bool isWrittenByLoop(const CapturedGradient &gradient);
 /// Emits whether no two (batch, head) pairs of a launch add to the same element: each of b and h is an index that the
 /// tensor's extent does not clamp, or has the count 1. `counts` are the numbers of batches and heads; `extentOf`

@@ -5,8 +5,8 @@
 
 namespace attune {
 
-/// Finds the values that a gradient region recomputes: those computed by the same ops in the forward region `of`. The
-/// keys of the returned map are values of `gradient`; each is mapped to the equal value of the forward region.
+/// Finds the values of the region `gradient` that its forward region, the argument `of`, computes by the same ops. The
+/// returned map has the value of `gradient` as key and the equal value of the forward region as value.
 inline llvm::DenseMap<mlir::Value, mlir::Value> valuesInCommon(mlir::Region &gradient, mlir::Region &of) {
   llvm::DenseMap<mlir::Value, mlir::Value> common;
   auto attributes = [](mlir::Operation &op) {

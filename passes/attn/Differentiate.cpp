@@ -207,7 +207,7 @@ bool haveSameNormaliser(attn::AttentionOp a, attn::AttentionOp b) {
   });
 }
 
-/// Writes the gradient regions of one attention that takes `gradients`.
+/// Writes the gradient regions of one attention that has the attribute `gradients`.
 class Differentiator {
 public:
   explicit Differentiator(attn::AttentionOp op) : op(op), tensors(op.getGradients()->getTensors()) {}

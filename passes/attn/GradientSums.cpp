@@ -19,8 +19,8 @@ constexpr int64_t blockEntries = 8;
 ///         b 0, q 128 .. 255                                      ...
 ///
 /// A coordinate that is an index of the tensor has one value per element: the element's position. All other coordinates
-/// are summed over. The last element also sums coordinates beyond the tensor, whose index is clamped to the last. Each
-/// (b, h, q) counts for exactly the elements that its clamped indices address.
+/// are summed over. The last element also sums coordinates beyond the tensor, whose index is clamped to the last. The
+/// sum of each (b, h, q) or (b, h, k) is added only to the element that its clamped indices address.
 class GradientSumWriter : public GradientKernelWriter {
 public:
   using GradientKernelWriter::GradientKernelWriter;
@@ -72,8 +72,8 @@ private:
     SmallVector<Run> runs;
     for (unsigned coordinate : {sum.ofKeys ? 3u : 2u, 1u, 0u})
       runs.push_back(runOf(sum.add, coordinate, counts[coordinate]));
-    // The row numbers of one batch fit in 32 bits. If the batch is no index of the tensor, batches have a loop of their
-    // own.
+    // The row numbers of one batch fit in 32 bits. Therefore, if the batch is no index of the tensor, a loop over
+    // batches surrounds the loop over rows.
     Run batches = runs.back();
     const bool loops = !batches.dim;
     if (loops)

@@ -36,8 +36,8 @@ private:
     return end();
   }
 
-  /// Clears all elements that no (b, h, q, k) of the launch addresses. The main loop writes the gradient in visited
-  /// tiles only; if the main loop writes it, clears the addressed elements as well.
+  /// Clears all elements that no (b, h, q, k) of the launch addresses. If the main loop writes the gradient and there
+  /// is a mask, the addressed elements are cleared as well, because the main loop writes in visited tiles only.
   tile::KernelOp writeMargins() {
     attn::AddGradientOp of = gradient.tiles.front();
     SmallVector<int64_t> by(rank, 1);

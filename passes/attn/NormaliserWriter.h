@@ -1,6 +1,6 @@
 //===- NormaliserWriter.h - Emit a normaliser's regions in kernels --------===//
 //
-// A normaliser is a definition (attn.attention): row statistics, their base and rescaling factor, p, divisor and LSE.
+// A normaliser is defined in attn.attention by its row statistics, their base and rescaling factor, p, divisor and LSE.
 // The kernel that visits keys and the kernel that combines splits both emit these parts with the functions below.
 //
 //===----------------------------------------------------------------------===//
@@ -38,7 +38,7 @@ protected:
   }
 
   /// A map that evaluates one of the normaliser's regions. `values` are the region's arguments after b and h. `finish`
-  /// may compute the map's element further from the region's result.
+  /// computes the map's element from the region's result.
   mlir::Value mapByRegion(
       llvm::StringRef name, tile::TileType type, mlir::Region &region, mlir::ValueRange values,
       llvm::function_ref<mlir::Value(mlir::Value)> finish = [](mlir::Value result) { return result; }) {

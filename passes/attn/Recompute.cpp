@@ -65,8 +65,8 @@ public:
 
 private:
   enum : unsigned { onRow = 1, onColumn = 2, onElement = onRow | onColumn };
-  /// Whether a value depends on the row or the column. The table `of` is indexed by the number of the region's
-  /// argument: s, b, h, q, k, and the incoming gradient of a gradient region.
+  /// Whether a value depends on the row, the column or both. The array `of` has an entry for each argument of a region:
+  /// s, b, h, q, k and, in a gradient region, the incoming gradient.
   unsigned dependence(Value value) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       static constexpr unsigned of[] = {onElement, 0, 0, onRow, onColumn, onElement};

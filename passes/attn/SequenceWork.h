@@ -32,8 +32,8 @@ struct BlockRows {
 /// Emits the arithmetic by which each block finds its work item. The arithmetic covers the work of all sequences.
 class SequenceWork {
 public:
-  /// `block` holds values of one kernel's block. The ops that compute these values are cloned, with other sequences and
-  /// rows as inputs; `block` may be of another kernel.
+  /// The ops that compute the values in `block` are cloned, with other sequences and rows as inputs. The values may
+  /// belong to another kernel than the one being written.
   SequenceWork(mlir::OpBuilder &builder, mlir::Location loc, BlockRows block, int64_t tileQ, llvm::StringRef heads);
 
   /// The number of splits of each tile of rows of a sequence, at least 1.

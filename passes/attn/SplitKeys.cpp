@@ -48,8 +48,8 @@ class TileCounter {
 public:
   TileCounter(OpBuilder builder, tile::DomainOp domain) : builder(builder), loc(domain.getLoc()) {
     this->builder.setInsertionPoint(domain);
-    // Adjacent segments of the domain form one run; a split cuts a run at two places at most. Tiles are counted through
-    // all runs.
+    // Adjacent segments of the domain form one run. The begin and the end of a split cut a run at two places at most.
+    // Tiles are numbered consecutively through all runs.
     for (auto [begin, end] : llvm::zip(domain.getBegins(), domain.getEnds())) {
       if (runs.empty() || runs.back().ends.back() != begin)
         runs.push_back({{begin}, {}});
@@ -62,7 +62,7 @@ public:
   }
 
   struct Run {
-    SmallVector<Value, 4> ends; // begin of the first segment, then the end of each
+    SmallVector<Value, 4> ends; // begin of the first segment, then the end of each segment
     Value count;
   };
   SmallVector<Run> runs;
@@ -336,7 +336,8 @@ private:
     return parts;
   }
 
-  /// Loads one number that the partial kernel stored for a split, within a map; `none` for splits past the last.
+  /// Loads one number that the partial kernel stored for a split, within a map; returns `none` for splits past the
+  /// last.
   Value elementOf(Value from, Value split, ArrayRef<Value> behind, Value none) {
     Value exists = compare(arith::CmpIPredicate::slt, split, splits);
     SmallVector<Value> at = placeOf(split);

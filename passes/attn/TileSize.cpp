@@ -307,8 +307,8 @@ private:
 /// The shape of the mask for the sizes that plans are ranked for, found by the analysis that also builds the domains of
 /// the kernel's loops. Leaves a remark on `op` if the mask is so large that the analysis is coarse.
 static MaskShape rowsOfMask(attn::AttentionOp op, const PlanRequest &request) {
-  constexpr int64_t mostRows = 2048; // limit on tile rows per pair of lengths; takes some milliseconds
-  // Limit on tile rows and on tile columns if each tile is tested by a search; takes some 10 ms.
+  constexpr int64_t mostRows = 2048; // limit on tile rows for each pair in `lengths`; takes some milliseconds
+  // Limit on tile rows and on tile columns where the kernel tests tiles one by one in a search; takes some 10 ms.
   constexpr int64_t mostTested = 64;
   // The limit on evaluated values of the mask's region, summed over all tiles; takes some 100 ms. Larger masks are
   // evaluated on larger tiles.

@@ -22,8 +22,8 @@ struct SizeHints {
 };
 
 /// Counts the instructions that the regions of `op` cost per element of S, and reads the mask's band. A value that
-/// depends on the column alone is counted once for all rows that a lane holds; a value that does not depend on k is
-/// hoisted out of the loop.
+/// depends on the column alone is counted once for all rows that a lane holds; a value that does not depend on k is not
+/// counted, because it is hoisted out of the loop.
 PlanRequest planRequest(attn::AttentionOp op, llvm::StringRef arch, const SizeHints &hints = {});
 
 /// The instructions of one op of a region per element: special functions, and others.

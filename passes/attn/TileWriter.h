@@ -209,7 +209,7 @@ protected:
     return tile::named(map.getResult(), masked == 0 ? "p" : "x");
   }
 
-  /// The row of Q for a query coordinate, which includes the query offset.
+  /// The row of Q for the query coordinate `q`. The coordinate includes the query offset, the row does not.
   mlir::Value rowOf(mlir::Value q) {
     return qOffset ? mlir::Value(mlir::arith::SubIOp::create(builder, loc, q, qOffset)) : q;
   }

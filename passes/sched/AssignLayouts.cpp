@@ -1,9 +1,9 @@
 //===- AssignLayouts.cpp - Assign fragment layouts to register tiles, swizzles to shared tiles ---===//
 //
-// For the mma.sync family: accumulators are `c` fragments; vectors over q and k are laid out along the rows and columns
-// of the accumulators; the left operand of a product is an `a` fragment (converted from `c` in registers: both hold the
-// same rows, so no lane exchanges anything); and shared tiles are cut into swizzled panels that ldmatrix reads without
-// bank conflicts.
+// In the layouts of mma.sync, which wgmma shares (`#sched.fragment`): accumulators are `c` fragments; vectors over q
+// and k are laid out along the rows and columns of the accumulators; the left operand of a product is an `a` fragment
+// (converted from `c` in registers: both hold the same rows, so no lane exchanges anything); and shared tiles are cut
+// into swizzled panels that ldmatrix reads without bank conflicts.
 //
 // Where the plan has `dv_warps` N, the warps form N groups. The groups split the columns of tiles with an axis dv. Each
 // group holds a copy of the whole of every other tile ("twice" below, where N is 2):

@@ -1,21 +1,23 @@
 //===- AssignRoles.cpp - Choose the depth of each ring and the warps that fill it -------===//
 //
-// Adds what the ring and role attributes of the input IR leave out. A kernel with roles has two: the producer role,
-// which fills rings, and the consumer role, which computes. "As first copy" means: as many stages as the first copy in
-// the loop has.
+// Completes the ring and role attributes (`sched.ring`, `sched.roles`); values that the input IR gives are kept. A
+// kernel with roles has two: the producer role, which fills rings, and the consumer role, which computes. "As first
+// copy" means: as many stages as the first copy in the loop has.
 //
 //     tiles                            stages         filled by
 //     -------------------------------  -------------  ---------------------------------------------------------------
 //     copies before the loop           1              the first warp
 //     copies in the loop               2              the first warp; where the first warp also searches tiles, the
-//                                                     second warp makes all copies but the first
+//                                                     second warp makes all copies but the first, unless the second
+//                                                     warp computes relative-position values or stores tiles
 //     windows                          as first copy  the first warp
-//     relative-position values         as first copy  all warps but the first; if vectors are loaded, only the second
+//     relative-position values         as first copy  all warps but the first; only the second if other warps load
+//                                                     vectors or store tiles
 //     per-key vectors of masks         as first copy  the first warp, in the stages of the first copy; or the warps
 //                                                     that `sched.ring` names, in separate stages
-//     other loaded vectors             as first copy  the last two warps
-//     tiles that are added to memory   1              the consumers; a warp that fills no ring, the second or third,
-//                                                     stores the stage, and the last warp alone then loads vectors
+//     other loaded vectors             as first copy  the last two warps, or the one of them that stores no tiles
+//     tiles that are added to memory   1              the consumers; the first warp from the second on that fills no
+//                                                     ring stores the tile by TMA
 //
 // In a kernel without roles all warps copy.
 //
@@ -139,8 +141,8 @@ private:
     return 0;
   }
 
-  /// Assigns the store `op` to the warp that its ring attribute names, else to `freeWarp`. Without such a warp the
-  /// computing lanes store element by element.
+  /// Assigns the store `op` to the warp that its ring attribute names, else to `freeWarp`. If `freeWarp` is 0 (no warp
+  /// is free), a ring attribute is an error; without one, the consumers add the tile to memory element by element.
   LogicalResult assignStored(Operation *op, int64_t freeWarp) {
     RingAttr ring = sched::ringOf(op);
     if (ring && ring.getRole())
@@ -161,7 +163,8 @@ private:
     op->setAttr(sched::ringAttr, RingAttr::get(op->getContext(), ringDepth(op), role, first, warps));
   }
 
-  /// Whether a map reads the staged vector for every tile, not only where a condition that is computed per tile holds.
+  /// Whether some map reads the vector in every iteration of the loop. Maps whose condition (`only_if`) is computed in
+  /// the loop read the vector for some tiles only.
   static bool isReadAlways(tile::ConvertOp staged) {
     return llvm::any_of(staged.getResult().getUsers(), [&](Operation *user) {
       auto map = dyn_cast<tile::MapOp>(user);
@@ -169,7 +172,8 @@ private:
     });
   }
 
-  /// Whether the rows of loaded tiles are addressed by a page table, or end before the tensor's end.
+  /// Whether the producer has to find the rows of the tiles that it loads, in a page table or before the end of a
+  /// sequence. The producer then needs more registers.
   bool findsRows() {
     return llvm::any_of(streamed, [](Operation *op) {
       auto load = dyn_cast<tile::LoadOp>(op);

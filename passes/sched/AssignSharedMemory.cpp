@@ -1,7 +1,7 @@
 //===- AssignSharedMemory.cpp - Offsets of the shared buffers ----------------===//
 //
-// Each buffer gets the lowest offset at which it overlaps no buffer that is alive at the same time. The output tile so
-// reuses the memory of Q. A buffer is alive from its first to its last use, counted in ops of the IR block that
+// Each buffer gets the lowest offset at which it overlaps no buffer that is alive at the same time. The output tile can
+// thus reuse the memory of Q. A buffer is alive from its first to its last use, counted in ops of the IR block that
 // declares the buffer.
 //
 //===----------------------------------------------------------------------===//

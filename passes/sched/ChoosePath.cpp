@@ -38,7 +38,7 @@ bool isShared(Value value) {
 
 std::string count(size_t n, StringRef what) { return (Twine(n) + " " + what + (n == 1 ? "" : "s")).str(); }
 
-/// Finds the reason why a kernel's warps cannot be specialised; "" where they can.
+/// Finds the reason why a kernel cannot be split into producer and consumer warps; "" if it can.
 class Fault {
 public:
   /// `ordersChosen`: whether `tile-place-operands` has chosen the row axis of each register tile.
@@ -61,7 +61,8 @@ private:
     return "";
   }
 
-  /// Checks the loads that TMA copies to shared memory. Loads to registers are done by the warps that read them.
+  /// Checks the loads that TMA copies to shared memory. Loads to registers need no check: each warp loads the values
+  /// that it reads.
   std::string ofLoads() {
     size_t before = 0, inside = 0;
     std::string fault;
@@ -91,7 +92,8 @@ private:
   }
 
   /// Whether the result has `rows` rows, 64 for each warpgroup. A result with fewer rows is accepted if warpgroups can
-  /// split its columns, each split starting at a panel of the right operand.
+  /// split its columns. If the columns are the contiguous axis of the right operand, each split must start at a panel
+  /// of that operand's swizzled layout.
   bool isSplit(tile::MmaOp mma, int64_t rows) {
     TileType result = mma.getResult().getType(), rhs = cast<TileType>(mma.getRhs().getType());
     if (result.getShape()[0] == rows)

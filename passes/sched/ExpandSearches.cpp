@@ -177,7 +177,7 @@ private:
            llvm::any_of(search.getWindow(), [](Value answer) { return !answer.use_empty(); });
   }
 
-  /// Returns the window, moved ahead to the first group that may hold a visible tile.
+  /// Returns `window`, moved forward to the first group of 32 tiles that may hold a visible tile.
   Value passGroups(Value window) {
     if (search.getGroups().empty())
       return window;

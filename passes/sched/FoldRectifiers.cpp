@@ -59,7 +59,8 @@ struct FoldRectifiers : attune::impl::FoldRectifiersBase<FoldRectifiers> {
 
   void runOnOperation() override {
     getOperation().walk([](tile::MapOp map) {
-      // A map that does not run passes its input through, without the maximum: such maps are skipped.
+      // Maps with a condition or a range of columns are skipped: elements that such a map does not compute pass through
+      // without the maximum.
       if (map.getOnlyIf() || map.getColumns())
         return;
       OpOperand &yielded = map.getYield()->getOpOperand(0);

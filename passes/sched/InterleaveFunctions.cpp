@@ -5,7 +5,8 @@
 // multiplications first. But while another warpgroup's product runs, an instruction takes two or three cycles, not one.
 // The special-function unit then idles while multiplications are issued, and is the only busy unit later. So this pass
 // makes the elements of each 16 columns depend on the first element of the previous 16 columns (`sched.after`). The
-// dependence is put on the second operand of the elements' first op: a factor of the score or the exponent's addend.
+// dependence is put on the other operand of the op that reads the element: the factor of the score, or the addend of
+// the exponent.
 //
 // Three kinds of maps are excluded: maps whose elements are summed up, maps with much arithmetic after the function,
 // and maps of float32-accurate functions, each of which is many instructions. In these, additions, the packing of P or
@@ -78,8 +79,8 @@ struct InterleaveFunctions : attune::impl::InterleaveFunctionsBase<InterleaveFun
         });
   }
 
-  /// The most arithmetic instructions after the special function in a map that the pass changes: as many as can be
-  /// issued in half of the time that a special function takes.
+  /// Maps with this many arithmetic instructions after the special function, or more, are excluded. These instructions
+  /// take half of the time that a special function takes.
   static constexpr int64_t mostAfter = 4;
 
   static int64_t arithmeticAfterFunctions(tile::MapOp map) {

@@ -6,13 +6,14 @@
 //
 //     before                                        after
 //     --------------------------------------        -------------------------------------------------------------
-//     m' = max(m, max(x))                           P = convert(exp2((x - m) c)); sum = sum of them, in each lane
+//     m' = max(m, max(x))                           p = exp2((x - m) c); P = convert(p); sum = sum(p) of a lane
 //     p = exp2((x - m') c); P = convert(p)          l' = l + sum
 //     l' = l alpha + sum(p)                         if a lane of the warp has a sum of 2^15 or more, or a NaN:
 //     O' = O alpha                                    the code on the left instead
 //
-// Most tiles then need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16 and far
-// below the largest O and l in float32. Some earlier key had the score m, so that l is at least 1.
+// Most tiles then need no maximum, no exchange between lanes and no rescaling. 2^15 is in range for P in f16, and far
+// below the largest float32, which O and l must not exceed. Some earlier key has the score m and the exponential 1, so
+// that l is at least 1.
 //
 // The exponentials on the right are exp2((x - m) c) for f16 and for `precise`. For bf16 the exponent is one FMA, exp2(c
 // x + addend), and the loop carries the addend together with m (createAddend). Rows for which the addend's rounding
@@ -29,8 +30,8 @@
 // converted to P together with the others.
 //
 // The first tile is excluded, because it always updates the maximum. Kernels whose score depends on positions and that
-// visit tiles in increasing order, as a search does, are excluded too: ALiBi grows along the keys by more than the
-// range in each tile.
+// visit tiles in increasing order, as a search does, are excluded too: ALiBi's bias grows along the keys by more than
+// that range within each tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,15 +71,15 @@ struct Softmax {
   Value carriedSum() { return sumBefore.getInputs()[0]; }
   Value accumulator() { return output.getInputs()[0]; }
 
-  /// The ops that depend on the maximum, except `base`, in program order.
+  /// The maximum and the ops that depend on it, except `base`, in program order.
   SmallVector<Operation *> ops() {
     SmallVector<Operation *> ops{maximum, exponentials, alpha, sumBefore, output, sum, probability};
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return ops;
   }
 
-  /// The wait for the accumulator's product, the wait for the next V directly before it, and the waits and releases
-  /// after it.
+  /// The wait for the product that updates the accumulator; the wait for the next V, if that is the op before; and all
+  /// later waits for products and releases up to `output`.
   SmallVector<Operation *> waits() {
     SmallVector<Operation *> waits;
     if (auto values = dyn_cast_or_null<sched::WaitOp>(wait->getPrevNode()))
@@ -148,10 +149,10 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// Whether all ops that depend on the row maximum can move down to the last of them, and the waits for products up to
-/// before the first of them (with `overlap`: down to after the last). This needs three things: no op in between reads a
-/// result of a moved op; the products that are waited for start before the first op; and, with `overlap`, no op before
-/// the last op reads a result of these products.
+/// Whether the softmax can move into one branch. The ops that depend on the row maximum move to the position of the
+/// last such op; no other op may read their results before that position. The waits for products move before the first
+/// such op, so these products must start earlier. With `overlap` the waits move after the last such op instead, and no
+/// other op may read results of these products before that point.
 bool isInOneBlock(Softmax softmax, bool overlap) {
   const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
   Operation *first = softmax.maximum, *last = moving.back();
@@ -209,7 +210,7 @@ sched::ForTilesOp carryTile(sched::ForTilesOp loop, Value init) {
 }
 
 /// The bound on |c m| below which the addend -c m of the FMA is rounded by at most 2^-11, less than the rounding of the
-/// exponential to bf16. At and above the bound, the difference x - m is computed first.
+/// exponential to bf16. At and above the bound, the exponent is computed from the difference x - m instead.
 constexpr float farExponent = 16384;
 
 /// The addend of the exponent's FMA for a row of maximum m, for bf16: exp2(fma(c, x, addend)). An infinite exponential
@@ -250,7 +251,7 @@ tile::MapOp fuseExponents(OpBuilder &builder, tile::MapOp exponentials, Value ad
 }
 
 /// Starts the carried maximum from the least finite float instead of -inf, so that x - m is never NaN for x = -inf. If
-/// `byAddend`, the loop then also carries the addend of the maximum, as its last tile.
+/// `byAddend`, the loop also carries the addend that createAddend() computes from the maximum, as its last tile.
 sched::ForTilesOp startFinite(sched::ForTilesOp loop, tile::ReduceOp maximum, float factor, bool byAddend) {
   Location loc = maximum.getLoc();
   const unsigned scalars = loop.getInits().size();
@@ -262,15 +263,16 @@ sched::ForTilesOp startFinite(sched::ForTilesOp loop, tile::ReduceOp maximum, fl
   return byAddend ? carryTile(loop, createAddend(before, loc, init.get(), factor)) : loop;
 }
 
-/// The softmax of a tile whose rows keep their maximum.
+/// The softmax of a tile that does not update the running maximum.
 struct KeptSoftmax {
   tile::MapOp exponentials;
   Value sum;         ///< the sum of the tile's exponentials
-  Value carriedSum;  ///< that sum added to the carried one
+  Value carriedSum;  ///< the carried sum plus `sum`
   Value probability; ///< P, converted
 };
 
-/// Creates the softmax that keeps the maximum. `addend` is that of the exponents' FMAs, or null.
+/// Creates the softmax that does not update the running maximum. Its exponents are FMAs with `addend`, unless `addend`
+/// is null.
 KeptSoftmax createKept(OpBuilder &builder, Softmax softmax, Value addend, float factor) {
   tile::ReduceOp maximum = softmax.maximum;
   Location loc = maximum.getLoc();

@@ -18,9 +18,9 @@
 //
 // Where the kernel has `sched.overlap`, the wait for V of a tile is at the end of the tile's softmax, order 4, before
 // the wait for O. The wait on V's mbarrier is a loop, and the device compiler does not move the wait for O across a
-// loop. Without the wait for V there, the compiler moved the wait for O up to the wait for S, and no product overlapped
-// with the softmax. At order 4 two stages of V are in use, so V's ring needs two stages. In other kernels V is waited
-// for where it is read, and one warpgroup's products overlap with another warpgroup's softmax.
+// loop. Without the wait for V at that point, the compiler would move the wait for O up to the wait for S, and no
+// product would overlap with the softmax. At order 4 two stages of V are in use, so V's ring needs two stages. In other
+// kernels V is waited for where it is read, and one warpgroup's products overlap with another warpgroup's softmax.
 //
 // A product is deferred only if registers can hold its left operand in addition to the tiles that the loop carries.
 //

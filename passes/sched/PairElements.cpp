@@ -5,12 +5,12 @@
 //     map(s) at(q, k) { s + bias[h, q, k] }           map(s) at(q, k) { s + bias[h, q, k] {sched.pairs} }
 //     scatter g, dbias[h, q_index, k_index]           scatter g, dbias[h, q_index, k_index] {sched.pairs}
 //
-// A lane of an accumulator holds pairs of columns, an even column and the next one. If the last index of an element
-// counts along the columns and the view's last dimension is dense, the elements of a pair are adjacent in memory, and
-// one access serves both (`sched.pairs`). If the last index counts along the rows, lanes 4 apart hold adjacent rows and
-// exchange one of their two elements (`sched.row_pairs`). Whether the view allows accesses by pairs (stride 1; even
-// strides, extent and address) and whether the whole tile is inside of the view is known at run time only: one branch,
-// the same for all threads, chooses.
+// A lane of an accumulator holds pairs of columns, an even column and the next one. If the last index of a memory
+// access counts along the columns and the view's last dimension is dense, the elements of a pair are adjacent in
+// memory, and one access serves both (`sched.pairs`). If the last index counts along the rows, lanes 4 apart hold
+// adjacent rows and exchange one of their two elements (`sched.row_pairs`). Whether the view allows accesses by pairs
+// (stride 1; even strides, extent and address) and whether the whole tile is inside of the view is known at run time
+// only. One branch, which all threads take alike, chooses between pairs and single elements.
 //
 // In a scatter to 16-bit elements, the four lanes of a quad hold the pairs of one row, in each of four blocks of 8
 // columns. Where the view is aligned to eight elements, the lanes exchange their pairs and each lane writes a whole
@@ -62,8 +62,8 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     }
   }
 
-  /// Moves the view's parameter before the map if text written by hand has it inside: the view's alignment is tested
-  /// once, before the map.
+  /// If hand-written IR has the view's parameter (tile.param) inside of the map, moves the parameter before the map,
+  /// where the view's alignment is tested.
   static void bringOut(tile::MapOp map, Value view) {
     if (auto parameter = view.getDefiningOp<tile::ParamOp>(); parameter && map->isAncestor(parameter))
       parameter->moveBefore(map);

@@ -1,7 +1,7 @@
 //===- PingPong.cpp - Ping-pong scheduling of warpgroups -----===//
 //
 // The pass applies to kernels that have `sched.ping_pong`. Without synchronisation, warpgroups whose products take as
-// long as their exponentials drift into step: all run products, then all compute exponentials, and tensor cores and
+// long as their exponentials drift into lockstep: all run products, then all compute exponentials, and tensor cores and
 // special-function units idle alternately. So the products that a loop starts before it waits for any product (the
 // leading products, and the products deferred from the tile before) form a ping-pong region: one warpgroup's products
 // overlap with another warpgroup's softmax. The pass only marks the region (`sched.at`, ping_pong "products");

@@ -17,10 +17,12 @@
 // the same time, loads in a loop that holds another loop, and loads outside of loops. For these, all threads
 // synchronise, copy, wait and synchronise again.
 //
-// An op of stage N works on the tile of N iterations before (tile-pipeline-stages moves the op there), so that this
+// An op of stage N (`sched.at`) works on the tile of N iterations earlier (tile-pipeline-stages moves the op), so this
 // tile stays in shared memory for N more iterations. Copies into a ring that such ops read run N tiles less far ahead.
+// In the table, s counts the ring's stages; first and last are the least and the greatest stage of an op that reads the
+// ring.
 //
-//     a ring of s stages, read by stages  copied in iteration n   read in iteration n
+//     a ring of s, read by ops of stages  copied in iteration n   read in iteration n
 //     ----------------------------------  ----------------------  -------------------------
 //     first to last                       tile n + s - 1 - last   tiles n - last to n - first
 //
@@ -154,8 +156,8 @@ private:
         ring.first = *llvm::min_element(readers);
         ring.last = *llvm::max_element(readers);
       }
-      // Each tile that an iteration reads was copied by an earlier iteration, and iteration n copies tile n at the
-      // latest.
+      // The ring must be so deep that every tile is copied by an earlier iteration than the one that reads the tile
+      // (pending() >= 0), and that iteration n copies tile n or a later tile (ahead() >= 0).
       if (const int64_t needed = ring.last + std::max<int64_t>(1, 2 - ring.first); ring.last && ring.stages < needed)
         return load.emitOpError() << "has a ring of " << ring.stages << (ring.stages == 1 ? " stage" : " stages")
                                   << ", and is read by stage " << ring.last
@@ -174,7 +176,8 @@ private:
 
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
-  /// Whether the ops before the loop that read the tile of `load` can be moved to after the wait for all copies.
+  /// Whether the ops before the loop that read the tile of `load` can move past the wait for all copies: no op before
+  /// the loop reads their results.
   bool isReadLate(tile::LoadOp load) {
     return llvm::all_of(load.getResult().getUsers(), [&](Operation *user) {
       return user->getBlock() != loop->getBlock() || !user->isBeforeInBlock(loop) ||
@@ -224,8 +227,8 @@ private:
     sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer,
                               i32(0), Value());
     Value slot = sched::SlotOp::create(builder, load.getLoc(), load.getResult().getType(), buffer, i32(0));
-    // Ops before the loop that read the tile (conversions to fragments kept in registers) have to wait for the copy
-    // there.
+    // Ops before the loop that read the tile, such as conversions of Q to fragments in registers, must run after the
+    // wait for the copy; readEarly() moves these ops.
     const llvm::SetVector<Operation *> users(load.getResult().user_begin(), load.getResult().user_end());
     for (Operation *user : users)
       if (user->getBlock() == loop->getBlock() && user->isBeforeInBlock(loop)) {
@@ -429,7 +432,7 @@ private:
   tile::ForBlocksOp loop;
   TileSequence sequence;
   bool placed = false;     ///< ops of the loop have a `sched.at`
-  bool copiesOnce = false; ///< tiles loaded before the loop are copied as well
+  bool copiesOnce = false; ///< some loads before the loop are copies too
   OpBuilder builder;
   Location loc;
   Value origin = loop.getOrigin(); ///< first row of the loop's current tile

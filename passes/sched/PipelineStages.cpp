@@ -31,8 +31,8 @@ bool startsProducts(ForTilesOp loop) {
   return llvm::any_of(loop.getBody().front(), [](Operation &op) { return op.hasAttr(sched::asyncAttr); });
 }
 
-/// The steady-state loop, whose iterations run ops of all stages, in order. `around` is the number of loops around it:
-/// each expansion step adds one, whose body runs at most once, for the tile that the step peels off.
+/// The steady-state loop, whose iterations run ops of all stages. `around` is the number of loops that enclose it. Each
+/// expansion step adds one enclosing loop, whose body runs at most once, for the tile that the step peels off.
 struct Steady {
   ForTilesOp loop;
   int64_t around;

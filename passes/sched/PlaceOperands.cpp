@@ -36,8 +36,8 @@ using tile::TileType;
 
 namespace {
 
-/// Whether the pass can choose the order of the axes of `value`. Tiles of diagonal sums, with one row
-/// for each warp's part of the rows, have a fixed order.
+/// Whether the pass can choose the order of the axes of `value`. Tiles of sums along diagonals (tile.sum_diagonals),
+/// which have one row for each warp, have a fixed order.
 bool isRegisterTile(Value value) {
   auto type = dyn_cast<TileType>(value.getType());
   return type && type.rank() == 2 && type.getSpace() == MemorySpace::Register && !tile::isByPart(type);
@@ -142,8 +142,8 @@ private:
            llvm::any_of(tile.getUsers(), [](Operation *user) { return isa<tile::StoreOp, tile::AccumulateOp>(user); });
   }
 
-  /// Fixes the order of axes of the op's operands and results, for example of an op that accesses memory: the order
-  /// that they have in the input IR.
+  /// Fixes the order of axes of the op's operands and results to their order in the input IR. An op that accesses
+  /// memory, for example, needs that order.
   void keepOrder(Operation *op) {
     for (OpOperand &use : op->getOpOperands())
       if (isRegisterTile(use.get()))
@@ -203,7 +203,7 @@ private:
         asWritten += found->second.lookup(type.getAxes()[0]);
         other += found->second.lookup(type.getAxes()[1]);
       }
-    // An order in which fragments of 16 rows and 8 columns do not fill the tile is not chosen if the other order fits.
+    // If fragments of 16 rows and 8 columns fill the tile in one order only, that order is chosen.
     auto fills = [&](unsigned rows) { return type.getShape()[rows] % 16 == 0 && type.getShape()[1 - rows] % 8 == 0; };
     const bool turn = fills(0) == fills(1) ? other < asWritten : fills(1);
     return known->second = type.getAxes()[turn];

@@ -17,8 +17,9 @@
 // between K and V.
 //
 // Rings that consumers wait for and release together share one pair of barriers: rings that one warp copies and whose
-// first and last readers are the same ops, such as the two operands of one product; and rings that the same warps
-// compute one after the other.
+// first and last readers are the same ops, such as the two operands of one product; and rings that the same producer
+// warps compute and that consumers wait for in the same pipeline stage and release at the same stage and order
+// (`sched.at`).
 //
 // A tile that a loop stores or adds to memory in each iteration goes through a ring too: the consumers fill a stage,
 // and a producer warp has TMA store the stage to memory and then releases it.
@@ -211,7 +212,7 @@ LogicalResult WarpSpecializer::run() {
     declare(ring, int64_t(ring.copied().size()) + (withColumns ? 32 : 0),
             /*emptiedBy=*/byLanes ? 32 * readers : readers);
   }
-  // Every lane that writes to a staged ring arrives on its full barrier.
+  // Every lane of the producer warps that compute a ring's tile arrives on the full barrier of the ring's stage.
   for (Ring &ring : staged)
     declare(ring, /*filledBy=*/32 * ring.is.getWarps(), /*emptiedBy=*/32 * warps);
   for (Ring &ring : windows)

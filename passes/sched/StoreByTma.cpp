@@ -38,7 +38,8 @@ struct StoreByTma : attune::impl::StoreByTmaBase<StoreByTma> {
           send(scatter, exchange, last);
   }
 
-  /// The exchange that writes the scattered tile to shared memory in the view's type and order; null if there is none.
+  /// The `sched.exchange` that writes the scattered tile to shared memory, with the view's element type and order of
+  /// axes; null if there is none.
   static sched::ExchangeOp exchangeOf(tile::ScatterOp scatter) {
     for (Operation *user : scatter.getTile().getUsers())
       if (auto exchange = dyn_cast<sched::ExchangeOp>(user); exchange && exchange->getBlock() == scatter->getBlock() &&

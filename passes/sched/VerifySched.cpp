@@ -77,7 +77,7 @@ LogicalResult verifyPlaces(sched::KernelOp kernel) {
           Lifetime::of(buffer).meets(Lifetime::of(other)))
         return buffer.emitOpError() << bytesOf(buffer) << " overlaps " << bytesOf(other)
                                     << ", and both are alive at once";
-  // The barriers of a ring are alive during the whole kernel.
+  // The barriers of a ring are alive during the whole kernel, so they must not overlap any buffer.
   for (auto [i, ring] : llvm::enumerate(rings)) {
     Bytes bytes = bytesOf(ring);
     if (bytes.end > int64_t(kernel.getSharedBytes()))

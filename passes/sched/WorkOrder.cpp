@@ -206,7 +206,7 @@ SmallVector<Value> WorkOrder::place(Value number) {
   for (auto [index, axis] : llvm::zip(indices, axes)) {
     const int64_t by = axis.getBy();
     auto signedIndex = sched::NonnegativeOp::create(builder, loc, index);
-    // A launch rejects extents above maxExtent of axes that are cut into tiles.
+    // The index is bounded, because a launch rejects extents above maxExtent along axes that are split into tiles.
     if (axis.isFixed() || by > 1)
       signedIndex.setBelow(llvm::divideCeil(axis.isFixed() ? axis.getSize() : mask::maxExtent, by));
     index = signedIndex;

@@ -6,7 +6,7 @@
 // causal mask its later tiles take longer. The axes before it are called leading axes here, and each point along them
 // is called a head.
 //
-// Without an option, the last axis counts fastest. The option `longestFirst` (`sched.longest_first` of the kernel)
+// Without an option, the last axis varies fastest. The option `longestFirst` (`sched.longest_first` of the kernel)
 // numbers the long tiles of a head first; the order also depends on how blocks take numbers (Once, here with
 // `rowsTogether` 0, Rounds or Claims, see below). In a grid of 2 heads of 3 tiles, the (head, tile) of each number is:
 //
@@ -22,11 +22,11 @@
 //   - Once: the block takes its own index. The grid has a block for each tile, and blocks start in the order of their
 //     indices as other blocks end. With `longestFirst`, tiles of several heads alternate, as in the last line of the
 //     table. If heads came one after the other, the long tiles of the last head would start when nearly everything
-//     else is done, and the device would wait for these tiles (an eighth of the time of 16 heads of 64 tiles).
-//     `rowsTogether` limits the number of heads that alternate, because the K and V of all these heads are read at the
-//     same time. The number of alternating heads is a power of two that comparisons choose, because divisions would
-//     delay a block's first copy. Heads of fewer than 8 tiles do not alternate: many such heads are left when the last
-//     tiles start.
+//     else is done, and the device would wait for these tiles (with 16 heads of 64 tiles, for an eighth of the run
+//     time). `rowsTogether` limits the number of heads that alternate, because the K and V of all these heads are read
+//     at the same time. The number of alternating heads is a power of two that comparisons choose, because divisions
+//     would delay a block's first copy. Heads of fewer than 8 tiles do not alternate: tiles of many such heads run at
+//     the same time anyway.
 //   - Rounds: in each round the block takes one of the next n numbers. With `longestFirst` and more tiles than blocks,
 //     the block takes pairs of adjacent numbers. The tiles of a head are then numbered from both ends, so that all
 //     pairs take equally long. In the k-th set of n pairs, block b takes pair b + 5/8 n k (mod n). Where a head has an
@@ -35,7 +35,7 @@
 //     position of several heads have adjacent numbers: they take about equally long, and the last tiles that blocks
 //     take are the short ones of all these heads. Heads are grouped so that three blocks of 128 rows, or two of 192,
 //     work on each head of a group at a time; groups have nearly equal size. With fewer blocks per head, long
-//     sequences are limited by HBM.
+//     sequences are limited by the bandwidth of HBM.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -44,9 +44,9 @@
 
 namespace attune {
 
-/// How many rows fit half of an L2 cache of 32 MiB; a row is a row of K and V, or of all tiled operands that are read
-/// along another axis than the grid's last. 0 if the kernel has no such operand. (An L2 of 50 MB whose two halves each
-/// keep a copy of data that both read has no more room.)
+/// The number of rows that fit in half of a 32 MiB L2 cache. One row is counted in all operands that are tiled along
+/// another axis than the grid's last, for example a row of K and the same row of V. 0 if the kernel has no such
+/// operand. (32 MiB is assumed for an L2 of 50 MB, because each of its two halves keeps a copy of data that both read.)
 int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
@@ -56,9 +56,9 @@ public:
   struct Options {
     Assignment assignment = Assignment::Once;
     bool longestFirst = false;
-    /// Tiles (or pairs of tiles) at the same position of all entries of the first axis (all batches, for example) have
-    /// adjacent numbers, so that data which all these tiles read comes from L2. Not for `Claims`; no effect where the
-    /// grid has fewer than two axes.
+    /// The first axis (the batch, for example) varies fastest: tiles (or pairs of tiles) that differ only in their
+    /// batch have adjacent numbers, so that data which all batches read comes from L2. Not for `Claims`; no effect
+    /// where the grid has fewer than two axes.
     bool acrossFirstAxis = false;
     /// For `Once` with `longestFirst`: tiles of several heads alternate only as long as these heads together have at
     /// most this many rows. 0: tiles of different heads do not alternate.
@@ -66,8 +66,8 @@ public:
   };
 
   /// Every member writes IR at the current insertion point of `builder`. `grid` holds the kernel's axes. Values that
-  /// prepare() has written are reused, so that later members must be called where prepare()'s insertion point
-  /// dominates.
+  /// prepare() has written are reused, so later members must be called at insertion points that prepare()'s insertion
+  /// point dominates.
   WorkOrder(mlir::OpBuilder &builder, mlir::Location loc, mlir::ArrayAttr grid, Options options);
 
   /// Writes values that are the same for all tiles of a block, to be called before the block's loop: the total number
@@ -90,7 +90,8 @@ private:
   Value blockId();
   Value gridSize();
   template <typename Op> Value make(Value a, Value b) { return Op::create(builder, loc, a, b); }
-  /// The number of tiles along axis i. If `again`, the extent is read a second time, so that no register keeps it.
+  /// The number of tiles along axis i. If `again`, the extent is read a second time, so that no register has to keep
+  /// the result of the first read.
   Value count(size_t i, bool again = false);
   /// The number of heads.
   Value heads();

@@ -9,9 +9,9 @@
 // warpgroup would wait for its ping-pong turn or for K anyway, and not on the critical path between the product and the
 // exponentials.
 //
-// A bias in shared memory has to be waited for and read first. In a plan with `overlap` and without ping-pong no other
-// warpgroup hides that latency, and the product QK^T would start later. In such kernels the bias is added after the
-// product, overlapped with the product with V.
+// Before the warpgroup reads a bias in shared memory, it has to wait for the copy of the bias. In kernels with
+// `sched.overlap` and without ping-pong, no other warpgroup hides that latency, and the product QK^T would start later.
+// In such kernels the bias is added after QK^T, overlapped with the product with V.
 //
 //===----------------------------------------------------------------------===//
 

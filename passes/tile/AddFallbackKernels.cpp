@@ -6,10 +6,10 @@
 //                                                tile.kernel @bias {stage_biases}
 //                                                tile.launch @bias [@bias_elements, @bias]
 //
-// TMA reads a tensor whose columns are contiguous and whose rows begin at multiples of 16 bytes: a 16-bit bias [H, S,
-// S] where S is a multiple of 8, for example. For all other strides the fallback kernel, with the same tiles, loads the
-// bias element by element or in pairs, in the lanes that add it. A launch knows the strides of its tensors and starts
-// one of the two kernels.
+// TMA can read only a tensor whose columns are contiguous and whose rows begin at multiples of 16 bytes: a 16-bit bias
+// [H, S, S] where S is a multiple of 8, for example. For all other strides the fallback kernel, with the same tiles,
+// loads the bias element by element or in pairs, in the lanes that add it. A launch knows the strides of its tensors
+// and starts one of the two kernels.
 //
 // A kernel whose producer warps copied single elements to shared memory instead took 30 times as long as TMA
 // (docs/inside/decisions-numerics.md).

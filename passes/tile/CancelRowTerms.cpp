@@ -1,14 +1,14 @@
 //===- CancelRowTerms.cpp - Cancel terms of the score that depend on the row alone ---===//
 //
 // A term r of the score that depends on the query alone cancels in the softmax: exp(x + r - max(x + r)) = exp(x -
-// max(x)). Only the LSE keeps the term. So the row part of a relative-position bias u * (column - row), as
-// tile-split-relative-positions writes it, moves to the LSE, and an element costs one multiply-add.
+// max(x)). Only the LSE keeps the term. tile-split-relative-positions writes a relative-position bias as u * (column -
+// row). This pass moves the row part to the LSE, so that an element costs one multiply-add.
 //
 // The formula rounds u * (k - q). This pass rounds u * (k - q0), where q0 is the tile's first query, and a
 // warpgroup-level product whose accumulator starts from the bias truncates at each of D / 16 steps. Let s' be the sum
 // of product and bias in the accumulator. The additional error of s' is at most 2^-23 * |u| * tile_q * D / 16. For bf16
 // inputs this error is within the bound of fast math, 2^-9, up to |u| = 2^3 at D 256 even where s' is 1. For larger
-// |u|, neighbouring keys differ by more than their errors. f16 kernels keep the formula.
+// |u|, the biases of neighbouring keys differ by more than the errors. f16 kernels keep the formula.
 //
 //===----------------------------------------------------------------------===//
 

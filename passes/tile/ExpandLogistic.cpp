@@ -3,20 +3,21 @@
 // 1 / (1 + 2^y), the p of sigmoid attention (y = -x log2(e)), takes two special functions, exp2 and a reciprocal. A
 // multiprocessor computes 16 special functions a cycle, which makes them the bottleneck while warpgroup-level products
 // run; multiply-adds are not. So the reciprocal is computed without the special-function unit. Its seed comes from the
-// bits of a float: the bits, read as an integer, are the logarithm to base 2 within 0.09 (Blinn 1997, "Floating-point
-// tricks"), so that an integer subtraction approximates the reciprocal. One step of Newton's method follows:
+// bits of a float: the bits, read as an integer, scaled and shifted, are the logarithm to base 2 within 0.09 (Blinn
+// 1997, "Floating-point tricks"). An integer subtraction thus approximates the reciprocal. One step of Newton's method
+// follows:
 //
-//     a = 16 (1 + 2^y)        g = float(0x7ff32000 - bits(a)), about 4 / a        p = g (4 c - a g) = 16 / a z (c - z)
+//     a = 16 (1 + 2^y)      g = float(0x7ff32000 - bits(a)), about 4 / a      p = g (4 c - a g) = (16 / a) z (c - z)
 //
 // with z = a g / 4 from 0.949 to 1.051. z (2 - z) is at most 1. c = 2.0013 in place of 2 halves the relative error to
 // 2^-9.6, for small and large values alike; rounding to bf16 then adds up to 2^-8. The factors 16 and 4 keep the bits
 // of a below the constant however large a is. Where a is infinite, the product is not positive, and the maximum with 0
 // makes p the exact 0. NaN stays NaN (subnormals must not be flushed: zero times infinity is NaN). The maximum takes no
-// instruction where p is rounded next (tile-fold-rectifiers).
+// instruction where p is rounded next, because tile-fold-rectifiers folds it into the conversion.
 //
 // The pass applies to bf16 kernels without `precise`, and only where the value is a factor of a number that is rounded
-// to bf16 next: a sum may cancel, and the exponential of softmax turns an absolute error of the score into a relative
-// error of p.
+// to bf16 next: in a sum the value may cancel with other terms and leave its error, and the exponential of softmax
+// turns an absolute error of the score into a relative error of p.
 //
 //===----------------------------------------------------------------------===//
 
@@ -86,7 +87,7 @@ bool isFactor(Value element) {
   });
 }
 
-/// Whether the elements of a tile are rounded to bf16 before anything else than a multiplication reads them.
+/// Whether the elements of a tile, or products with them, are rounded to bf16 before any other arithmetic reads them.
 bool isRounded(Value tile) {
   return llvm::all_of(tile.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();

@@ -5,9 +5,9 @@
 //     x * a + u * n ->  (x + (u * (1 / a)) * n) * a      n an integer, u the same for all elements, a > 0
 //     x * a + t     ->  (x + t * (1 / a)) * a            t a bias that producer warps copy, a >= 1 or t of f16
 //
-// Each rewrite rounds once more or once less than the formula, 2^-24 relative; kernels with `precise` keep the formula.
-// The softmax scale and a softcap's divisor become one factor. Where a relative-position bias (ALiBi's or a table's) is
-// added, the scale moves to the end of the score, where the exponent absorbs it.
+// Each rewrite rounds once more or once less than the formula, 2^-24 relative; float32 kernels and kernels with
+// `precise` keep the formula. The softmax scale and a softcap's divisor become one factor. Where a relative-position
+// bias (ALiBi's or a table's) is added, the scale moves to the end of the score, where the exponent absorbs it.
 //
 // Finite values stay finite: t is not divided by a factor below 1 (ScaleQueries raises the factor to at least 1), and u
 // / a is bounded by 2^96, so that its products with integers are finite.

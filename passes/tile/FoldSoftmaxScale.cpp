@@ -14,8 +14,8 @@
 // the addend, 2^-24 of the logit, would remain in p: for logits beyond 1e9 the row would be zero or infinite.
 // tile-lazy-rescale and tile-fuse-exponents form that multiply-add for the rows where it is right.
 //
-// Third, an exponential of a score alone, as in sigmoid, gets one factor too. Kernels with `precise` and float32
-// kernels are excluded, because the rewrite rounds once where the formula rounds twice.
+// Third, an exponential of a score alone, as in sigmoid, gets one factor too. This third rewrite excludes float32
+// kernels and kernels with `precise`, because the rewritten exponent is rounded once where the formula rounds twice.
 //
 //     exp(-(c * a))  =  exp2(a * (-c * log2(e)))
 //
@@ -160,7 +160,7 @@ struct FoldSoftmaxScale : attune::impl::FoldSoftmaxScaleBase<FoldSoftmaxScale> {
     }
   }
 
-  /// Whether the map is nothing but exp(a - b) of its two inputs: the exponential of softmax, not a user's.
+  /// Whether the map yields an exponential, has two inputs and reads no coordinate, as softmax's exp(a - b) does.
   static bool isSoftmaxExponent(tile::MapOp map) {
     return map.getInputs().size() == 2 && map.getYield().getValues().front().getDefiningOp<math::ExpOp>() &&
            map.getOrigins().empty();

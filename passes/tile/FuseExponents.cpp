@@ -7,8 +7,8 @@
 // Warp-level products: where a row of a warp has a large maximum, the difference is computed before the multiply-add,
 // in a branch that is hardly ever taken.
 //
-//     far = any |m| >= 2^14 / c                      below, the rounding changes p by 2^-11, less than bf16 does
-//     x   = map(x, m) only if far: x - m
+//     far = any |m| >= 2^14 / c                      else rounding the addend changes p by at most 2^-11, less
+//     x   = map(x, m) only if far: x - m             than rounding p to bf16 does
 //     m   = map(m)    only if far: 0
 //     p   = exp2(fma(x, c, m * -c))
 //
@@ -23,8 +23,8 @@
 //
 // For |m| below 2^30 / c the rounding error of a, e <= 2^6, multiplies all exponentials of the row by 2^e. The division
 // by the row sum cancels this factor, since alpha is computed from the rounded addends too. For larger |m|, m * 2^k is
-// exact: x = m gives p = 1, and the next smaller float32 is at least 2^5 less in the exponent. A row without visible
-// keys needs no guard: its addend is finite, and p = exp2(-inf) = 0.
+// exact: x = m gives p = 1, and the next smaller float32 x gives an exponent that is at least 2^5 less. A row without
+// visible keys needs no guard: its addend is finite, and p = exp2(-inf) = 0.
 //
 // The pass applies to bf16 kernels only. f16 has no range for the factor 2^e, and more digits than the first way
 // preserves; float32 kernels are bound by their products. Kernels with ping-pong use lazy rescaling, which has its own
@@ -126,7 +126,8 @@ public:
   explicit Fuser(Softmax softmax)
       : softmax(softmax), builder(softmax.exponentials), loc(softmax.exponentials.getLoc()), factor(softmax.factor()) {}
 
-  /// Computes x - m in a branch for rows with a large maximum. Other maps that read the scores must precede the branch.
+  /// Computes x - m in a branch that a warp takes if one of its rows has a large maximum (the first way of the file
+  /// header).
   void withBranch() {
     Value x = softmax.scores(), base = softmax.base();
     Value size = map("m_size", base.getType(), base,
@@ -147,8 +148,8 @@ public:
   /// Gives each row its own factor f, as in the second way of the file header, without a branch.
   void withRowFactor(tile::ReduceOp reduce) {
     Value maximum = reduce.getResult();
-    // `alpha` and the exponentials both read the addend -(b * c * log2(e)), so the addend is inserted before the first
-    // of the two.
+    // `alpha` and the exponentials both read the addend a = -(m * f), so the addend is inserted before the first of the
+    // two.
     if (softmax.alpha->isBeforeInBlock(softmax.exponentials))
       builder.setInsertionPoint(softmax.alpha);
     const float power = std::min(1.0f, std::exp2(std::ceil(std::log2(factor))));

@@ -1,12 +1,12 @@
 //===- HoistInvariants.cpp - Compute each value once per thread block, row or column ---===//
 //
-// - A quotient of a coordinate that is the same for all rows (columns) of a tile is computed from the first coordinate.
+// - A quotient coordinate / c that is the same for all rows (columns) of a tile is computed from the first coordinate.
 // - Ops of a map that vary along no axis of the tile move before the map, and before the loop if their operands are
 //   defined before the loop.
 // - Ops that vary along one axis only become a map over that axis, which also moves before the loop if its operands are
 //   defined there. Row and column values that cost less to compute than to keep in a register stay in the map.
-// - Where the iterations of a loop differ in neither axis of a map (a domain with `times` repeats the same tile), a map
-//   before the loop loads the elements of captured tensors.
+// - If all iterations of a loop run a map on the same tile (a domain with `times` repeats the tile), a map before the
+//   loop loads the elements of captured tensors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -131,15 +131,17 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
   void hoistBlockValues(tile::MapOp map) {
     Dependence dependence(map);
     for (Operation &op : llvm::make_early_inc_range(map.getBody().front().without_terminator()))
-      // An op stays if one of its operands had to stay in the region (a division that may be by zero).
+      // An op stays if one of its operands had to stay in the region (such as a division that may be by zero).
       if (isPure(&op) && !op.getNumRegions() && dependence.isUniform(op.getResult(0)) &&
           llvm::none_of(op.getOperands(), [&](Value v) { return map.getBody().isAncestor(v.getParentRegion()); }))
         op.moveBefore(map);
   }
 
-  /// Moves costly values along one axis of a two-axis map to a map over that axis. A value along the loop's own axis
-  /// would be computed in every iteration. In a conditional map such values therefore stay, except for loads, which may
-  /// move to a map with the same condition, and for searches, which cost more than that.
+  /// Moves costly values that vary along one axis of a two-axis map to a map over that axis. A value along the loop's
+  /// own axis would then be computed in every iteration, which a conditional map avoids; such a value therefore stays
+  /// in a conditional map, with two exceptions. With `conditionalColumns`, loads move to a map with the same condition.
+  /// A search (tile.search) always moves, because repeating it for each element costs more than running it in every
+  /// iteration.
   void splitByAxis(tile::MapOp map) {
     if (cast<TileType>(map.getResult().getType()).rank() < 2)
       return;
@@ -288,7 +290,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
         op->erase();
   }
 
-  /// Moves scalar ops and maps over one axis that read nothing in the loop before the loop.
+  /// Moves scalar ops and one-axis maps to before the loop if they read no value that is defined in the loop.
   void hoistFromLoop(tile::ForBlocksOp loop) {
     auto outside = [&](Value value) { return !loop.getBody().isAncestor(value.getParentRegion()); };
     for (Operation &op : llvm::make_early_inc_range(loop.getBody().front().without_terminator())) {

@@ -6,9 +6,9 @@
 //     float(k - q)  =  (float(k0 - q0) + float(k - k0)) - float(q - q0)
 //                       column                            row
 //
-// columns and rows are coordinates of type f32, and an element costs one subtraction. All three parts are exact below
-// 2^24, and so is their difference. Beyond 2^24, |k - k0| and |q - q0| are below the tile's sizes, so the relative
-// error stays at 2^-24.
+// the column part and the row part are coordinates of type f32, and an element costs one subtraction. All three terms
+// and their sum are exact below 2^24. Beyond 2^24 the relative error stays at 2^-24, because |k - k0| and |q - q0| are
+// below the tile's sizes and stay exact.
 //
 //===----------------------------------------------------------------------===//
 

@@ -52,8 +52,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return succeeded(result) ? verifyBudget(kernel) : failure();
   }
 
-  /// scf.for is allowed before the loop over tiles only, to count integers: a thread block finds its sequence by a loop
-  /// over the lengths in memory.
+  /// scf.for is allowed only before the loop over tiles, and only with integer ops in its body: a thread block finds
+  /// its sequence by such a loop over the sequence lengths in memory.
   static LogicalResult verifyCount(Operation *op) {
     auto isNumber = [](Type type) { return type.isSignlessInteger(); };
     bool counts = !isa<tile::ForBlocksOp>(op->getParentOp()) && llvm::all_of(op->getResultTypes(), isNumber);
@@ -184,8 +184,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// A tile that is loaded in a loop takes `stages` buffers. The output reuses a buffer that is dead by then, except in
-  /// persistent kernels.
+  /// Checks that the buffers of the kernel fit in shared memory. A tile that is loaded in a loop takes one buffer for
+  /// each stage of its ring. The output reuses a buffer that has no later reader, except in persistent kernels.
   LogicalResult verifyBudget(tile::KernelOp kernel) {
     const ArchInfo *info = findArch(arch);
     if (!info || info->isCpu())

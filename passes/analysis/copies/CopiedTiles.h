@@ -8,8 +8,8 @@ namespace attune {
 
 inline bool isCopied(tile::LoadOp load) { return load.getResult().getType().getSpace() == tile::MemorySpace::Shared; }
 
-/// Whether `values` depend only on the origin of the loop's tile, on the number of the domain's repetition (head of a
-/// group, see `times` of tile.domain) and on values defined before the loop.
+/// Whether `values` depend only on the origin of the loop's tile, on the loop's iteration over heads of a group (see
+/// `times` of tile.domain) and on values defined before the loop.
 inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   mlir::Block &body = loop.getBody().front();
   auto isPlace = [&](mlir::BlockArgument argument) {

@@ -352,7 +352,7 @@ private:
   // Selecting the relevant ops
   //===--------------------------------------------------------------------===//
 
-  /// Marks `value` as needed, because control flow or a stage depends on it, and the values that it depends on.
+  /// Marks `value`, on which control flow or a stage depends, and all values that `value` depends on as needed.
   void need(Value value) {
     if (!value || !slots.try_emplace(value, int(slots.size())).second)
       return;
@@ -630,7 +630,8 @@ LogicalResult attune::verifyCopyOrder(sched::KernelOp kernel) {
     return failure();
   int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(), stages = sched::deepestRing(kernel);
   for (int64_t keys : {int64_t(0), int64_t(1), tileK, tileK + 1, (2 * stages + 1) * tileK}) {
-    // Masks may compare positions, so the launch has more queries than keys, and at least two tiles of queries.
+    // Masks that compare q with k may give tiles of queries different control flow. The launch thus has at least two
+    // tiles of queries, and more queries than keys.
     int64_t queries = std::max(tileQ, keys) + 1, tiles = countTiles(kernel, queries, keys);
     SmallVector<int64_t> numbers{0, tiles / 2, tiles - 1};
     numbers.erase(llvm::unique(numbers), numbers.end());

@@ -69,8 +69,8 @@ struct BackwardCost {
 /// The cost on a GPU of plans that chooseBackwardPlans returned. Gradients of captured tensors are not counted.
 BackwardCost backwardCost(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved = {});
 
-/// The additional seconds of a forward pass, which takes `seconds` and moves `hbmBytes`, if the forward pass saves
-/// values.
+/// The additional seconds of a forward pass if the forward pass writes the values `saved` to memory. Without them the
+/// forward pass takes `seconds` and moves `hbmBytes` between HBM and L2.
 double savingSeconds(const BackwardRequest &request, double seconds, double hbmBytes, SavedValues saved);
 
 /// The decision about one value, "lse", "o", "score", "p", "mask" or "dropout": saved or recomputed, and why.
@@ -82,7 +82,7 @@ struct SavingDecision {
   /// Negative if saving is slower; empty if the model has no choice.
   std::optional<double> secondsGained = {};
   std::string reason;
-  /// "dropout   saved       33554432 bytes, 0.21 ms quicker: within the budget"
+  /// "dropout saved, 33554432 bytes, saved 0.210 ms quicker: within the budget"
   std::string text() const;
 };
 

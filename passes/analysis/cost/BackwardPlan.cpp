@@ -53,7 +53,7 @@ public:
   }
 
 private:
-  static constexpr int64_t freeRegisters = 200; ///< registers for tiles; of 255, the rest has addresses and fragments
+  static constexpr int64_t freeRegisters = 200; ///< registers for tiles; addresses and fragments take the rest of 255
 
   int64_t own(const Plan &plan) const { return of == Keys ? plan.tileK : plan.tileQ; }
   int64_t looped(const Plan &plan) const { return of == Keys ? plan.tileQ : plan.tileK; }
@@ -173,7 +173,8 @@ static LoopColumns columnsOf(const PlanRequest &request, const Plan &plan) {
   return columnsOfQueryLoop(request.headDim, request.headDimV, 16, columnSplitsOf(plan.tileQ, plan.warps));
 }
 
-/// Additional bytes for vectors of a mask, in plans with both windows of dense biases and relative-position values.
+/// Additional bytes for vectors of a mask, in plans that have both dense biases (`tile.window`) and relative-position
+/// values in shared memory.
 constexpr int64_t windowSlackBytes = 1024;
 
 /// Bytes of shared memory for `stages` stages of each dense bias: a stage holds the elements that a tile of S reads.
@@ -275,8 +276,8 @@ static double elementRegisters(const PlanRequest &request, const Plan &plan) {
   return (3 + ofTensors + ofScore) * tile + request.relativeValues * (plan.tileK / 4 + 2);
 }
 
-/// Shared memory of the loops over keys that compute gradients of captured tensors: tiles, vectors, and windows of
-/// dense biases in each stage.
+/// Shared memory of the loops over keys that compute gradients of captured tensors: tiles, vectors, and in each stage
+/// the elements of dense biases that a tile of S reads (`tile.window`).
 static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of{request.headDim, request.headDimV};
   const int64_t e = request.elementBytes, held = (request.denseGradients ? plan.stages : 1) * plan.tileQ;
@@ -291,7 +292,8 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
     return std::nullopt;
   // Producer warps serve a single loop, and send the results of a search for visible tiles with a copy before the loop.
   // A kernel for the gradient of a dense tensor has no copy before its loop, because each iteration (one batch and
-  // head) copies another Q.
+  // head) copies another Q. Producer warps thus cannot serve such a kernel if the kernel needs several loops or a
+  // search.
   if (request.denseGradients && !request.denseInOneLoop)
     return std::nullopt;
   // Prefer biases copied by TMA: each tile of the tensor reads other elements of the bias, and asynchronous copies hide
@@ -301,8 +303,8 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
       std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
       if (!plan)
         continue;
-      // A persistent block loads the next tile of a dense bias during its epilogue. That pays off only where no second
-      // block runs on the multiprocessor.
+      // A persistent block loads the next tile of a dense bias during its epilogue. This prefetch pays off only where
+      // no second block runs on the multiprocessor.
       plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
       plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
       plan->stageBiases = stageBiases;

@@ -14,25 +14,27 @@
 //     loop over queries    rows / 16 * ((pad16(D) + pad16(Dv)) / 2 + tileQ)
 //     loop over keys       rows / 16 * (pad16(D) / 2 + tileK)
 //
-// Warps of 32 rows read half as many bytes of the looped tiles from shared memory per product as warps of 16 rows. The
-// loop over queries can compute all five products and add dQ to memory (accumulatesDq), so that no second loop
-// recomputes S and dP. The model chooses accumulatesDq if the loop's warps have 32 rows, if elements are expensive to
-// recompute (random numbers of dropout, functions of a score) and if the order of additions need not be fixed. Then
-// tileQ * tileK * e more bytes of shared memory are needed, through which the warps exchange dS.
+// In each iteration every warp reads the tile of that iteration from shared memory. A warp of 32 rows uses these bytes
+// for twice as many products as a warp of 16 rows. The loop over queries can compute all five products and add dQ to
+// memory (accumulatesDq), so that no second loop recomputes S and dP. The model chooses accumulatesDq if the loop's
+// warps have 32 rows, if elements are expensive to recompute (random numbers of dropout, functions of a score) and if
+// the order of additions need not be fixed. Then tileQ * tileK * e more bytes of shared memory are needed, through
+// which the warps exchange dS.
 //
-// A plan with producer warps always has this one loop over queries, with warpgroup-level products. In addition to the
-// tiles of the first formula, in whole panels of TMA, its shared memory has two stages of dS, which the warpgroups
-// exchange; the dQ of one tile; LSE, delta and other vectors of each stage; dK and dV before their stores, unless D =
-// Dv, where dK reuses V and dV reuses dQ; and, if it fits (stageBiases), one stage of each dense bias, which TMA
-// copies:
+// A plan with producer warps always computes all five products in the loop over queries, at warpgroup level. Its shared
+// memory has the tiles of the first formula, in whole panels of TMA, and these bytes in addition:
 //
-//     2 * tileQ * tileK * e + tileQ * pad16(D) * 4 + stages * vectors * tileQ * 4 + tileK * (pad16(D) + pad16(Dv)) * e
-//     + tileQ * tileK * biasBytes
+//     2 * tileQ * tileK * e                    two stages of dS, which the warpgroups exchange
+//     tileQ * pad16(D) * 4                     dQ of one tile
+//     stages * vectors * tileQ * 4             LSE, delta and other vectors
+//     tileK * (pad16(D) + pad16(Dv)) * e       dK and dV before their stores; if D = Dv, they reuse V and dQ instead
+//     tileQ * tileK * biasBytes                one stage of each dense bias that TMA copies (stageBiases), if it fits
 //
 // If a tile of queries has fewer than 64 rows for each warpgroup, the warpgroups split dQ by columns. Each warpgroup
-// then has at least one panel of TMA: head dims of 72 to 120 are padded with zeros to 128 (columnsOfQueryLoop). Loops
-// over keys, which compute gradients of captured tensors, then use warpgroup-level products too, with 16 rows of S a
-// warp.
+// then has at least one panel of TMA: head dims of 72 to 120 are padded with zeros to 128 (columnsOfQueryLoop).
+//
+// If the loop over queries has producer warps, loops over keys that compute gradients of captured tensors use
+// warpgroup-level products too, with 16 rows of S a warp, if a candidate fits.
 //
 // Plain C++ without MLIR.
 //
@@ -44,9 +46,9 @@
 namespace attune {
 
 struct BackwardPlans {
-  Plan keys; ///< the loop over queries; a thread block has a tile of keys: dK, dV, and dQ if accumulatesDq
-  /// Loops over keys, where a thread block has a tile of queries: dQ unless accumulatesDq, and gradients of captured
-  /// tensors that are summed per row. Also the kernel of row statistics, which has no loop.
+  Plan keys; ///< the loop over queries: a block holds a tile of keys and computes dK, dV, and dQ if accumulatesDq
+  /// The loops over keys: a thread block holds a tile of queries and computes dQ unless accumulatesDq, or gradients of
+  /// captured tensors. The plan is also that of the kernel of row statistics, which has no loop.
   Plan queries;
   bool accumulatesDq = false; ///< the loop over queries adds dQ to memory, in no particular order
   /// "dK, dV 32 x 64, 2 warps, ...; dQ 128 x 64, 4 warps, ..."
@@ -65,16 +67,17 @@ LoopColumns columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granul
 int64_t columnSplitsOf(int64_t tileQ, int64_t warps);
 
 /// Chooses the plans of the backward pass. Warpgroup-level products, with all five products in one loop, are chosen if
-/// the architecture has them, the order of additions need not be fixed, one loop can iterate over the heads of a group,
-/// and the tiles fit.
+/// the architecture has them, inputs are 16-bit, the order of additions need not be fixed, one loop can iterate over
+/// the heads of a group, and the tiles fit.
 ///
 /// Otherwise each loop gets a plan of warp-level products, and the loop over queries may still have all five products,
-/// as described above. Candidates are tried by most rows a warp, then widest looped tile, then most stages. The first
-/// candidate is taken whose accumulators fit in registers and of which two thread blocks fit on a multiprocessor; if
-/// there is none, the first candidate that fits the budget.
+/// as described above. Candidates with more rows a warp are tried first; among these, candidates with wider tiles of
+/// the axis that the loop iterates over, then candidates with more stages. The first candidate is taken whose
+/// accumulators fit in registers and of which two thread blocks fit on a multiprocessor. If there is none, the first
+/// candidate that fits the budget is taken.
 ///
 /// Fields that the request fixes are kept. For the loop over keys, `ofQueries` gives the fixed fields instead, if it is
-/// set. Errors: as in rankPlans, and a fixed field that is no choice of the backward pass.
+/// set. Errors: as in rankPlans, and a fixed field that the backward kernels do not have.
 Expected<BackwardPlans> chooseBackwardPlans(const PlanRequest &request,
                                             const std::optional<PlanChoice> &ofQueries = {});
 

@@ -230,7 +230,7 @@ static int registersNeeded(const PlanRequest &request, const Plan &plan, const A
     registers += tf32Registers + tf32RegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
     if (wideRows)
       registers += narrow ? tf32RegistersOfNarrowPanels : tf32RegistersAbove64Columns;
-    if (wideRows || plan.tileK >= 64) // where ptxas needs more registers, it also keeps more products in flight
+    if (wideRows || plan.tileK >= 64) // where compilerRegisters > 0, ptxas also keeps more products in flight
       registers += arch.compilerRegisters;
     if (plan.tileK == 16)
       registers -= tf32RegistersOfSecondKeys;
@@ -259,7 +259,8 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
       {"Q", queryBytes},
       {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
       {"V", roundUp(plan.stages * plan.tileK * columnsOfV * e, sched::swizzledAlignment)}};
-  // Each ring has a full and an empty mbarrier a stage. Messages of the producer are longer if the producer searches.
+  // Each ring has a full and an empty mbarrier a stage, 16 bytes together. A producer that searches sends longer
+  // messages to the consumers.
   if (plan.producerWarps)
     buffers.push_back({"barriers", (request.searches() ? 128 : 0) +
                                        16 * (2 * plan.queryStages +
@@ -311,8 +312,8 @@ static std::vector<SharedBuffer> cpuBuffers(const PlanRequest &request, const Pl
 ///
 /// With two warpgroups in ping-pong the tensor cores idle if a softmax takes longer than the other warpgroup's
 /// products, as at D 128. Overlap in addition to ping-pong was measured to gain time if the softmax takes between 0.5
-/// and 1 times as long as a tile's products. Overlap then needs registers for half of the exponentials, as many as P
-/// has.
+/// and 1 times as long as a tile's products. Overlap then needs registers for half of the exponentials, which are as
+/// many registers as those of P.
 static void chooseOverlap(const PlanRequest &request, Plan &plan, const ArchInfo &arch) {
   if (!plan.producerWarps)
     return;
@@ -611,7 +612,8 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
 }
 
 std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest &request) {
-  // A variant with a sliding window is meant for sequences that are longer than the window.
+  // A variant with a sliding window is meant for longer sequences than the window, so the shortest ranked length is
+  // twice the window.
   const bool window = request.mask.kind == MaskShape::Kind::Band && request.mask.left < MaskShape::unlimited &&
                       request.mask.right < MaskShape::unlimited;
   const int64_t shortest = window ? 2 * (request.mask.left + request.mask.right) : 1;
@@ -690,7 +692,7 @@ private:
       cost.sharedBytes += buffer.bytes;
   }
 
-  /// Blocks are persistent if shared memory has room for both O and Q; Q has two stages if there is room for both.
+  /// Blocks are persistent if shared memory has room for O in addition to Q. Q has two stages if both of them fit.
   void choosePersistent() {
     plan.persistent = plan.producerWarps && !splits && fixed.persistent.value_or(true);
     plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;

@@ -22,7 +22,7 @@
 // global memory once.
 //
 //   shared bytes (e = bytes of an element, pad16 rounds up to 16)
-//     Q  tileQ * pad16(D) * e               O is stored through the bytes of Q; "O beyond Q" is what Dv > D adds
+//     Q  tileQ * pad16(D) * e               O is stored through the bytes of Q; if Dv > D, the rest is "O beyond Q"
 //     K  stages * tileK * pad16(D) * e
 //     V  stages * tileK * pad16(Dv) * e
 //
@@ -31,8 +31,9 @@
 // if both stages fit too.
 //
 // With stageBiases each dense bias needs stages * tileQ * tileK more elements. Relative-position values, which the
-// producer warps compute for the tileQ + tileK - 1 distances of a tile, have rings of 4 * stages bytes a distance, or
-// 8 * stages in ping-pong plans. Vectors over keys that a producer warp loads for the mask have 4 * stages bytes a key.
+// producer warps compute for the tileQ + tileK - 1 distances q - k of a tile, have rings of 4 * stages bytes a
+// distance, or 8 * stages in ping-pong plans. Vectors over keys that a producer warp loads for the mask have 4 * stages
+// bytes a key.
 //
 //   registers per thread (an upper bound of what the kernel needs, not what ptxas uses if more are available)
 //     S Mw*tileK/2 + O Mw*pad16(Dv)/2/G + Q fragments Mw*pad16(D)/4 when qRegisters (twice that for f32)
@@ -40,8 +41,8 @@
 //     + loads of score and mask: 2 Mw for each vector over rows, tileK/4 for each over columns, more for each over both
 //     P reuses the registers of S: fragments are packed as soon as exp2 is computed.
 //
-// Traffic is exact: the bytes between L2 and shared memory. With the tiles of rows i = 0 .. ceil(Sq/tileQ)-1 and R(i)
-// the number of rows of K in the tiles that i visits (tiles with a visible key, the last one cut at Sk),
+// Traffic, the bytes between L2 and shared memory, is exact. The tiles of rows have numbers i = 0 .. ceil(Sq/tileQ)-1.
+// Tile i visits the key tiles with a visible key; R(i) is the number of rows of K in these tiles, up to Sk:
 //
 //     read       B*H * ( Sq*D*e + sum_i R(i) * (D + Dv) * e )      Q; K and V
 //                B*H * visited tiles * tileQ * tileK * e           of each dense bias
@@ -89,7 +90,7 @@ struct Plan {
   int warps = 0;
   int stages = 0;          ///< 1: one K and one V buffer, two barriers a tile; >= 2: rings, one barrier a tile
   bool qRegisters = false; ///< whether fragments of Q stay in registers
-  int blocksPerSm = 0;     ///< the register budget is 65536 / (blocksPerSm * threads)
+  int blocksPerSm = 0;     ///< blocks per multiprocessor; register budget of a thread: 65536 / (blocksPerSm * threads)
   bool longestFirst = false;
   int dvWarps = 1;          ///< warps that hold the same rows and split the columns of V and O
   int producerWarps = 0;    ///< warps in addition to `warps` that copy tiles; products are then warpgroup-level
@@ -102,7 +103,7 @@ struct Plan {
   bool splitKeys = false;   ///< split-KV: thread blocks split the keys of a tile of rows; a second kernel combines them
 
   int threads() const { return (warps + producerWarps) * 32; }
-  /// Number of groups of warps with different rows: `warps` without those that only split columns.
+  /// Number of groups of warps with different rows. The dvWarps warps of a group hold the same rows.
   int rowWarps() const { return warps / dvWarps; }
   /// Tiles of 16 rows that each warp holds.
   int rowTilesPerWarp() const { return tileQ / (16 * rowWarps()); }
@@ -116,8 +117,9 @@ struct Plan {
 /// has at its launch; a setmaxnreg that requests more would wait for ever.
 ///
 /// Producer warps need more registers if they search for the tiles to visit, find rows in pages or the end of a
-/// sequence, or compute `values` relative-position values for the consumers. A searching producer gets the most if the
-/// consumers' `tiles` (registers of S, P and O) leave room.
+/// sequence, or compute `values` relative-position values for the consumers. A producer that searches and computes at
+/// most one such value gets at least 40 registers instead of 32, if the consumers' `tiles` (registers of S, P and O)
+/// leave room or if there are more than three consumer warpgroups.
 struct RoleRegisters {
   int producer, consumer;
 };
@@ -180,7 +182,7 @@ struct MaskShape {
     Full,     ///< every key is visible
     Band,     ///< visible if -left <= k - q <= right or k < prefix
     Rows,     ///< known intervals for each group of consecutive queries (MaskRows)
-    Fraction, ///< unknown; `fraction` of blocks of `grain` x `grain` have a visible element, every tile is partial
+    Fraction, ///< unknown; the part `fraction` of `grain` x `grain` blocks has visible elements; tiles are partial
   };
   static constexpr int64_t unlimited = int64_t(1) << 40;
 
@@ -218,12 +220,12 @@ struct PlanRequest {
   bool dropout = false;
   bool deterministic = false;      ///< gradients must be bitwise the same in each launch
   bool elementGradients = false;   ///< a loop adds to gradients of captured tensors for each element of S
-  bool scatteredGradients = false; ///< some gradients take an atomic addition for each element of S, not one a diagonal
+  bool scatteredGradients = false; ///< some gradients take an atomic addition per element of S, not per diagonal q - k
   bool denseGradients = false;     ///< a captured tensor indexed by q and k has a gradient kernel of its own
   /// The kernel of denseGradients has one loop over batches and heads, and needs no search for visible tiles.
   bool denseInOneLoop = true;
   bool gradientReadsScore = false; ///< the score's gradient reads S, which stays in registers until then
-  bool sumsByHead = false;         ///< gradients need a sum for each key and query head, not only for each key head
+  bool sumsByHead = false;         ///< a gradient is summed per key, with separate sums for the query heads of a group
   std::string packFault = {};      ///< why a tile cannot hold the rows of all query heads of a key head, or ""
   bool precise = false;            ///< exp2 and the score's functions have float32 accuracy
   double specialPerElement = 0;    ///< special-function results of the score for each element of S
@@ -281,8 +283,8 @@ struct PlanRequest {
   void setReferenceSizes(int64_t length = 4096);
 };
 
-/// The (queries, keys) lengths for which a plan for every size is ranked: 1/8, 1/4, 1/2, 1, 2 and 4 times those of the
-/// request.
+/// The (queries, keys) lengths for which the time of a plan is predicted if the plan is to serve all sizes: 1/8, 1/4,
+/// 1/2, 1, 2 and 4 times those of the request, but at least twice a sliding window.
 std::vector<std::pair<int64_t, int64_t>> rankedLengths(const PlanRequest &request);
 
 /// Whether the request's plans have producer warps and warpgroup-level products. These need an architecture with
@@ -348,8 +350,8 @@ struct RankedPlan {
 /// an unknown architecture, a head dim or field out of range, or no candidate that fits.
 Expected<std::vector<RankedPlan>> rankPlans(const PlanRequest &request);
 
-/// Shared memory, in bytes, of one query row of the tile.window of each bias, summed over the biases: whole panels of
-/// TMA.
+/// Bytes of shared memory for one query row of each bias's tile (tile.window), summed over the biases. Rows are rounded
+/// up to whole panels of TMA.
 int64_t biasRowBytes(const PlanRequest &request, const Plan &plan);
 
 /// The first plan of rankPlans.

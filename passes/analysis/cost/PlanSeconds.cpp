@@ -36,7 +36,7 @@ struct Calibration {
   double tileCycles;       ///< latency of a tile's row statistics, loop and copies; only other blocks on the SM hide it
   double latencyCycles;    ///< latency of a copy from L2
   double blockCycles;      ///< cycles of a block's prologue and epilogue
-  double float32MmaFactor; ///< float32 products as three m16n8k8 TF32 products, each at half the rate of bf16
+  double float32MmaFactor; ///< factor on the flops of float32: three m16n8k8 TF32 products at half the rate of bf16
   double float32Shared;    ///< factor on shared-memory reads: V has no transposed 32-bit ldmatrix
   double lastRows;         ///< idle time of an SM at the end of the kernel, as a fraction of a row tile's time
   double launchSeconds;
@@ -49,8 +49,8 @@ struct WarpgroupCalibration {
   double softmaxAlu;      ///< instructions of an element that `warpgroupCycles` does not count: maxima, packs, moves
   double aluShare;        ///< fraction of arithmetic that does not overlap with wgmma and special functions
   double specialShare;    ///< fraction of special functions that does not overlap with other work
-  double scoreCycles;     ///< per-row cycles of a warpgroup's tile for each instruction of the score
-  double relativeCycles;  ///< cycles for each key of a relative-position value, which is read before the products
+  double scoreCycles;     ///< cycles of a warpgroup's tile for each instruction of the score, for any tileK
+  double relativeCycles;  ///< cycles for each key and relative-position value; the values are read before the products
   double tileCycles;      ///< latencies of products, of row reductions over lanes and of barriers, per warpgroup's tile
   double barrierCycles;   ///< cycles added to tileCycles for each additional warpgroup
   double ownOverlap;      ///< overlapped fraction of the shorter of products and softmax, with a single warpgroup
@@ -63,7 +63,7 @@ struct WarpgroupCalibration {
   double stageCycles;      ///< cycles of a tile to release and refill the stages of rings
   double thirdStageCycles; ///< part of stageCycles that a third stage hides
   double maskShare;        ///< factor on the arithmetic of a mask, which overlaps with nothing
-  double nextTileCycles;   ///< cycles between row tiles of a persistent block, whose next copies have begun
+  double nextTileCycles;   ///< cycles between two row tiles of a persistent block; the next tile's copies have begun
   double blockCycles;      ///< cycles of a block's prologue and epilogue
   double ownTiles; ///< fraction of a tile's time that a warpgroup saves if it skips a tile masked for all of its rows
   double lastRows; ///< idle time of an SM at the end of the kernel, as a fraction of a row tile's time
@@ -158,7 +158,8 @@ struct TileCycles {
 };
 } // namespace
 
-/// The visited tiles without those that a warpgroup skips because all their keys are masked for its own 64 rows.
+/// The tile counts for the time of a warpgroup. A tile that the warpgroup skips, because all keys of the tile are
+/// masked for the warpgroup's own 64 rows, saves only the part `warpgroupCalibration.ownTiles` of a tile's time.
 static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const TileCount &tiles) {
   const bool passes =
       request.tiles || request.mask.kind == MaskShape::Kind::Band || request.mask.kind == MaskShape::Kind::Rows;
@@ -293,7 +294,8 @@ static void setWarpSeconds(PlanCost &cost, const PlanRequest &request, const Pla
   // While a thread block waits at a barrier, the other blocks of the SM compute.
   const double barriers = plan.stages == 1 ? 2 : 1;
   tile += (c.tileCycles + barriers * c.barrierCycles * plan.warps) / residentBlocks;
-  // With one stage, V(n) is copied during QK(n), and K(n+1) during the softmax and PV(n).
+  // With one stage, V(n) is copied during QK(n), and K(n+1) during the softmax and PV(n): each copy has half of a
+  // tile's time.
   if (plan.stages == 1)
     tile += std::max(0.0, c.latencyCycles - tile * residentBlocks / 2) / residentBlocks;
   else
@@ -319,7 +321,7 @@ WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &
   const double perElement = 4 + request.aluPerElement + 0.6 * request.relativeValues + 6 * request.elementLoads +
                             (request.dropout ? calibration.dropoutAlu : 0) +
                             (request.precise ? calibration.preciseAlu : 0);
-  // Each warpgroup's product reads the whole B operand from shared memory for its 64 rows, and its rows of Q.
+  // For its 64 rows each warpgroup reads the whole tiles of K and V from shared memory, and its own rows of Q.
   const double operandBytes =
       plan.warps / 4 * 2 * (double(plan.tileK) * (request.headDim + request.headDimV) + 64.0 * request.headDim);
   return {.mma = elements * double(roundUp(request.headDim, 16) + roundUp(request.headDimV, 8)) / mmaPerClock,
@@ -384,8 +386,8 @@ static void setWarpgroupSeconds(PlanCost &cost, const PlanRequest &request, cons
                  .block = plan.persistent ? c.nextTileCycles : c.blockCycles});
 }
 
-/// Sets the seconds of a plan of the CPU target. The model has the efficiency of the register-tiled matrix product as a
-/// function of the tile sizes, and exp2 as a vectorised polynomial.
+/// Sets the seconds of a plan of the CPU target. The efficiency of the register-tiled matrix product depends on the
+/// tile sizes. exp2 is a vectorised polynomial.
 static void setCpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                           const ArchInfo &arch) {
   const double tileQ = plan.tileQ, tileK = plan.tileK, elements = tileQ * tileK;

@@ -53,7 +53,7 @@ Expected<std::vector<RankedPlan>> attune::planSpace(const PlanRequest &request) 
   for (const PlanChoice &choice : departures(request)) {
     PlanRequest departed = request;
     departed.fixed = choice;
-    // A choice that no plan fits is skipped.
+    // Skip a choice for which rankPlans finds no plan.
     Expected<std::vector<RankedPlan>> others = rankPlans(departed);
     if (!others)
       continue;

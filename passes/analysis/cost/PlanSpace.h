@@ -15,15 +15,15 @@
 
 namespace attune {
 
-/// Part of the key under which every measurement is stored. Increase the number whenever the same plan fields give a
-/// different kernel.
+/// Part of the key under which every measurement is stored. Increase the number whenever a change of the compiler makes
+/// the same plan fields give another kernel than before.
 inline constexpr int planSpaceVersion = 2;
 
 /// Returns every accepted plan of rankPlans(request) and the alternatives to each: all combinations of ping-pong and
-/// overlap, blocks that are not persistent, and both orders of rows, as far as the architecture and the request do not
-/// fix these fields. Plans of four warpgroups are added if the ranking has none. Plans are sorted by predicted time;
-/// because the model often predicts the same time for an alternative, alternatives are ranked as if 3% slower. Rejected
-/// plans are left out. Errors as in rankPlans.
+/// overlap, blocks that are not persistent, and both orders of the row tiles (longestFirst), as far as the architecture
+/// and the request do not fix these fields. Plans of four warpgroups that the ranking does not consider are added too.
+/// Plans are sorted by predicted time. Because the model often predicts the same time for an alternative, alternatives
+/// are ranked as if 3% slower. Rejected plans are left out. Errors as in rankPlans.
 Expected<std::vector<RankedPlan>> planSpace(const PlanRequest &request);
 
 /// Returns, as one line of text, all properties of a program that the cost model reads, except sizes, budget and

@@ -33,10 +33,10 @@ namespace {
 ///     visible to some query      [i * tileQ - left,              i * tileQ + tileQ + right)
 ///     visible to every query     [i * tileQ + tileQ - 1 - left,  i * tileQ + right + 1)
 ///
-/// All four ends move by tileQ keys a row. Over a period of lcm(tileQ, tileK) / tileQ rows they move by a whole number
-/// of tiles, so that every count grows by a constant from one period to the next, unless an end is clamped or crosses
-/// the prefix. Between the rows at which an end is clamped or crosses the prefix, two periods are enough to compute the
-/// sum, whatever the length.
+/// From one row of tiles to the next, all four ends move by tileQ keys. Over a period of lcm(tileQ, tileK) / tileQ rows
+/// the ends move by a whole number of tiles, so that every count grows by a constant from one period to the next,
+/// unless an end is clamped or crosses the prefix. Between the rows where an end is clamped or crosses the prefix, two
+/// periods are counted and the counts of the further periods are extrapolated.
 class BandTiles {
 public:
   BandTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK)
@@ -291,8 +291,8 @@ bool attune::lastRowsSeeMost(const MaskShape &mask) {
     return mask.right < MaskShape::unlimited && mask.left >= MaskShape::unlimited;
   if (mask.kind != MaskShape::Kind::Rows)
     return mask.kind == MaskShape::Kind::Fraction;
-  // The comparison is made for the longest sequence. The first rows of a window mask see fewer keys, and matter least
-  // in a long sequence.
+  // The comparison is made for the longest sequence. With a sliding window the first rows see fewer keys than later
+  // rows. These first rows weigh least in a long sequence.
   const MaskRows &longest = *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
   const size_t rows = longest.rows.size();
   return rows > 1 && keysSeen(longest, rows / 2, rows) > 1.3 * keysSeen(longest, 0, rows / 2);

@@ -1,6 +1,8 @@
 //===- FloatRanges.h - Interval analysis of f32 values ------------------------===//
 //
-// The ranges of functions are the bounds of include/attune/Functions.def; dsl/FloatRange.h has the arithmetic.
+// Computes the interval that contains an f32 SSA value from the op that defines the value and the intervals of its
+// operands. The intervals of functions are the bounds of include/attune/Functions.def; those of arithmetic are computed
+// by dsl/FloatRange.h.
 //
 //     FloatRanges floats([&](Value integer) { return rangeOfInteger(integer); });
 //     floats.of(x)                %x = math.tanh %y                             [-1.000001, 1.000001], or NaN
@@ -27,11 +29,11 @@ public:
   /// Without `ofInteger` an integer may be any number of its type.
   explicit FloatRanges(OfInteger ofInteger = {}) : ofInteger(std::move(ofInteger)) {}
 
-  /// The range of an f32 value; nothing is known of a value that this analysis does not follow.
+  /// The range of an f32 value. The result of an op that this analysis does not know may be any number or NaN.
   dsl::FloatRange of(mlir::Value value);
   /// The range of the result of a truncation.
   dsl::Range ofTruncated(mlir::arith::FPToSIOp truncation);
-  /// The value of a condition if the ranges of floats decide it.
+  /// The value of `condition` if the ranges of floats decide this value, else nullopt.
   std::optional<bool> holds(mlir::Value condition);
 
 private:

@@ -1,7 +1,7 @@
 //===- IntegerOp.h - Evaluates scalar integer ops ----------------------------===//
 //
-// A scalar integer op of sched, decoded once and then evaluated many times by the analyses that execute a kernel's
-// control flow (CopyOrder.h, RoleOrder.h):
+// A scalar integer op of a `sched.kernel`, decoded once and then evaluated many times by the analyses that execute the
+// kernel's control flow (CopyOrder.h, RoleOrder.h):
 //
 //     std::optional<IntegerOp> add = IntegerOp::of(op);    // arith.addi : i32
 //     add->apply({1, 2})                                   // 3
@@ -50,10 +50,10 @@ struct IntegerOp {
     TestBit
   };
 
-  /// Decodes `op`; nothing if `op` is not one of the kinds above, on signless integers.
+  /// Decodes `op`. Nullopt if `op` is none of the kinds above or has other types than signless integers and index.
   static std::optional<IntegerOp> of(mlir::Operation *op);
 
-  /// Evaluates the op on one number for each of its operands; nothing for a division by zero.
+  /// Evaluates the op for the given values of its operands. Nullopt for a division by zero.
   std::optional<int64_t> apply(llvm::ArrayRef<int64_t> operands) const;
 
 private:

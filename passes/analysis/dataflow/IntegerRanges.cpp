@@ -16,7 +16,8 @@ using IntegerRange = attune::mask::Range;
 namespace attune {
 
 constexpr int64_t mostThreads = 1024, warpLanes = 32;
-/// How often a range may grow to the next threshold before it becomes all of i32.
+/// How often a range may grow to the next threshold. If the range grows once more, the end that grows becomes that of
+/// i32.
 constexpr int mostGrowths = 6;
 
 static bool isI32(Value value) { return value.getType().isInteger(32); }
@@ -72,7 +73,7 @@ void IntegerRanges::visit(Operation *op) {
     return;
   }
   if (auto receive = dyn_cast<sched::ReceiveOp>(op)) {
-    // A sender may send fewer fields than are received; the others are 0.
+    // A sender may send fewer fields than the receiver reads. The receiver then reads 0 for the remaining fields.
     for (auto send : sends[receive.getShared()])
       for (auto [i, field] : llvm::enumerate(receive.getValues()))
         if (i < send.getValues().size())
@@ -164,7 +165,7 @@ std::optional<IntegerRange> IntegerRanges::compute(Operation *op) const {
         return IntegerRange{number, number};
       })
       .Case([&](tile::AxisExtentOp extent) {
-        // A launch rejects extents above maxExtent of axes that are cut into tiles.
+        // For an axis that is split into tiles, a launch rejects extents above maxExtent.
         return IntegerRange{0, tiledAxes.contains(extent.getAxis()) ? maxExtent : int32Range.hi};
       })
       .Case<sched::ThreadIdOp, sched::ReadThreadIdOp>([](auto) { return IntegerRange{0, mostThreads - 1}; })
@@ -208,7 +209,8 @@ IntegerRange IntegerRanges::quotient(Operation *op) const {
   return {a.lo < 0 ? a.lo : a.lo / b.hi, a.hi < 0 ? 0 : a.hi / b.lo};
 }
 
-/// The ranges of floats by the ranges of integers that are known now. `missing` is set where one is not.
+/// An analysis of floats that takes the ranges of integers from this analysis. `missing` is set if the float analysis
+/// asks for an i32 value whose range is not known yet.
 FloatRanges IntegerRanges::floats(bool &missing) const {
   return FloatRanges([this, &missing](Value integer) {
     missing |= isI32(integer) && !isKnown(integer);
@@ -223,7 +225,8 @@ std::optional<IntegerRange> IntegerRanges::truncated(arith::FPToSIOp op) const {
   return missing ? std::nullopt : std::optional(IntegerRange{range.low, range.high});
 }
 
-/// `select(x == n, y, x)` does not give n from x, so that a range of x that ends in n ends in n - 1.
+/// In `select(x == n, y, x)` the result x never equals n. If n is the first or last number of the range of x, that
+/// number is left out.
 std::optional<IntegerRange> IntegerRanges::selected(arith::SelectOp op) const {
   bool missing = false;
   const std::optional<bool> decided = floats(missing).holds(op.getCondition());

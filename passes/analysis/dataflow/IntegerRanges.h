@@ -1,10 +1,12 @@
 //===- IntegerRanges.h - Ranges of the i32 values of a kernel ----------------===//
 //
-// The range of every i32 value of a `sched.kernel`, over all launches: from the limits of a launch (extents of axes,
-// threads of a block), from the bounds of loops, from what loops carry and from what roles send to each other.
+// Computes a range of every i32 value of a `sched.kernel` that holds in all launches. The ranges follow from the limits
+// of a launch (extents of axes, threads of a block), loop bounds, loop-carried values and messages between roles.
 //
-// Ranges grow from the first values of loops until no range changes. A range that keeps growing through a loop grows to
-// the next constant of the kernel, as ring stages are compared with constants; after a few steps it becomes all of i32.
+// The analysis visits all ops of the kernel again and again until no range changes (a fixpoint iteration with
+// widening). Where a range grows, the end that grows moves to the next constant of the kernel or to a number adjacent
+// to the constant, because loops compare values such as ring stages with constants. After a few such steps the end
+// becomes that of i32.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,7 +30,8 @@ public:
   mask::Range exact(mlir::Operation *op) const;
 
 private:
-  /// Joins the ranges of the results of `op`, and those of the arguments of its body, with what is known now.
+  /// Extends the ranges of the results of `op`, and those of the arguments of its body, by the numbers that they may be
+  /// according to the ranges known now.
   void visit(mlir::Operation *op);
   void visitLoop(mlir::Operation *op);
   void visitCounter(sched::ForTilesOp loop);
@@ -37,8 +40,8 @@ private:
   void join(mlir::Value value, mlir::Value from);
   void join(mlir::Value value, mask::Range range);
   bool isKnown(mlir::Value value) const { return ranges.contains(value); }
-  /// The range of the result of `op`, whose i32 operands have ranges; none while a float that decides the result depends
-  /// on an integer without a range.
+  /// The range of the result of `op`, whose i32 operands must have ranges. Nullopt while the result depends on a float
+  /// that is computed from an integer without a range.
   std::optional<mask::Range> compute(mlir::Operation *op) const;
   std::optional<mask::Range> truncated(mlir::arith::FPToSIOp op) const;
   mask::Range quotient(mlir::Operation *op) const;
@@ -51,7 +54,7 @@ private:
     int growths = 0;
   };
 
-  llvm::StringSet<> tiledAxes;           ///< whose extent a launch limits to mask::maxExtent
+  llvm::StringSet<> tiledAxes;           ///< axes whose extent a launch limits to mask::maxExtent
   llvm::SmallVector<int64_t> thresholds; ///< ascending: constants of the kernel, and their neighbours
   llvm::DenseMap<mlir::Value, llvm::SmallVector<sched::SendOp>> sends; ///< by the shared tile
   llvm::DenseMap<mlir::Value, Known> ranges;

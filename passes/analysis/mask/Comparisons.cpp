@@ -118,12 +118,12 @@ Bounds Visibility::solve(const Form &x) {
     Interval result;
     int64_t factor = std::abs(x.looped);
     if (x.looped > 0) {
-      // factor * trunc(l / n) + rest <= 0 for trunc(l / n) <= floor(-rest / factor). The interval ends at the first l
-      // with a larger quotient, floor(-rest / factor) + 1.
+      // factor * trunc(l / n) + rest <= 0 holds if and only if trunc(l / n) <= floor(-rest / factor). The interval ends
+      // at the first l with a larger quotient, floor(-rest / factor) + 1.
       Linear end = scale(rest, -1);
       result.hi = firstIndex(factor == 1 ? addConstant(end, 1) : quotient(addConstant(end, factor), factor), x.divisor);
     } else {
-      // -factor * trunc(l / n) + rest <= 0 for trunc(l / n) >= ceil(rest / factor).
+      // -factor * trunc(l / n) + rest <= 0 holds if and only if trunc(l / n) >= ceil(rest / factor).
       result.lo = firstIndex(factor == 1 ? rest : quotient(addConstant(rest, factor - 1), factor), x.divisor);
     }
     if ((result.lo && result.lo->tooLarge) || (result.hi && result.hi->tooLarge))

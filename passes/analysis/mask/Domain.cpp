@@ -64,14 +64,15 @@ public:
   tile::DomainOp write(FullBy fullBy) {
     const Visibility::RowConjuncts ofRow = rowConjuncts(builder, op, values);
     chooseByTile(ofRow.loose);
-    // With FullBy::Rest, a tile in which only cuts mask elements counts as full, because each cut is a map with a
-    // condition of its own.
+    // With FullBy::Rest, a tile in which only cuts mask elements counts as full, because each cut is applied by a
+    // tile.map with a condition of its own.
     const std::vector<VisitedPart> parts = fullBy == FullBy::Rest ? analysis.tilesBy(ofRow.rest, false)
                                            : analysis.judgedByTile().empty()
                                                ? analysis.tiles()
                                                : analysis.tilesBy(analysis.conjuncts(), true);
     hasFull = llvm::any_of(parts, isSomewhereFull);
-    // `where` is written before the segments, because no segment is full if `where` finds no tile full.
+    // writeWhere() is called before writeSegments(), because it clears `hasFull` if the `where` region shows no tile to
+    // be full. No segment is full then.
     writeWhere();
     for (const VisitedPart &part : parts)
       writeSegments(part);
@@ -351,8 +352,8 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
 }
 
-/// The ranges of positions whose tiles are full for one warpgroup's rows, as far as the conjuncts `rest` decide without
-/// tables. A tile that is partial for the thread block may be full for a warpgroup.
+/// Ranges of looped indices: the conjuncts `rest` mask nothing of one warpgroup's rows in a tile that begins in one of
+/// these ranges. No tables are read. A tile that is partial for the thread block may be full for a warpgroup.
 static SmallVector<std::pair<Value, Value>> fullPositions(OpBuilder &builder, attn::AttentionOp op,
                                                           const BlockValues &values, ArrayRef<Conjunct> rest) {
   SmallVector<std::pair<Value, Value>> full;
@@ -379,8 +380,8 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   auto add = [&](ArrayRef<Conjunct> conjuncts, bool begins, bool ends) {
     Interval full = analysis.fullInterval(conjuncts);
     full = begins == ends ? analysis.withBothEnds(full) : analysis.withOneEnd(full, begins);
-    // Each end is a cut of its own: for a map that compares both ends, the device compiler takes an additional register
-    // for each element.
+    // Each end is a cut of its own: for a tile.map that compares both ends, the device compiler uses an additional
+    // register for each element.
     if (begins)
       split.cuts.push_back({llvm::to_vector(conjuncts), analysis.beginOf(full, "full_from"), {}});
     if (ends)

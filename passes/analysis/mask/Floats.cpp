@@ -7,7 +7,7 @@
 //
 // Beyond 2^24 floats are further apart than integers. The last integer is then found from the midpoint between w and
 // the float before w. Any other float that depends on one axis is bounded by a per-tile table. A comparison that the
-// bounds of functions decide (FloatRanges.h) needs none: tanh(x) < 2.
+// bounds of functions decide (FloatRanges.h) needs no table, such as tanh(float(q)) < 2.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// Floats are clamped to this magnitude, which is above every compared integer (2^32).
+/// Floats are clamped to this magnitude, which is above the magnitude of every compared integer (at most 2^32).
 static constexpr float mostFloat = 0x1p33F;
 /// -noInteger is below and noInteger is above every compared integer and every clamped float.
 static constexpr int64_t noInteger = int64_t(1) << 34;
@@ -72,8 +72,8 @@ static Value emitLastBelow(OpBuilder &builder, Location loc, Value y) {
 }
 
 Linear Visibility::lastInteger(Value y, bool below, int64_t ofNaN) {
-  // float(i) > y is float(-i) < -y. With n the last integer whose float is below -y, that is i >= -n. The last integer
-  // whose float is at most y is therefore -n - 1.
+  // float(i) > y is equivalent to float(-i) < -y. If n is the last integer whose float is below -y, both are equivalent
+  // to i >= -n. The last integer whose float is at most y is therefore -n - 1.
   auto mirrored = [&](const Linear &x) { return addConstant(scale(x, -1), -1); };
   FloatAttr constant;
   if (matchPattern(y, m_Constant(&constant))) {

@@ -27,27 +27,29 @@
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
 //     segments             [  partial    ) [       full       ) [   partial   )
 //
-// A tile.domain visits the hull. The mask is a conjunction, and its conjuncts are of three kinds:
-//   - Cuts leave one interval visible to each row. Cuts are maps of their own and do not make a tile partial.
+// A tile.domain visits the tiles of the hull. The mask is a conjunction, and its conjuncts are of three kinds:
+//   - Cuts leave one interval visible to each row (MaskSplit::cuts). The kernel applies each cut by a tile.map with a
+//     condition of its own, so cuts do not make a tile partial.
 //   - Unions leave several intervals visible to each row (MaskSplit::unions).
 //   - All other conjuncts (MaskSplit::rest).
 // Unions and the rest decide whether a tile of the domain is full or partial; in kernels without cuts the whole mask
 // decides. A part of the thread block's rows, such as the rows of a warpgroup, has full intervals of its own
-// (MaskSplit::full). In a tile that crosses the end of the fixed axis only rows before that end count.
+// (MaskSplit::full). In a tile that crosses the end of the fixed axis, the analysis considers only rows before that
+// end.
 //
 // METHOD. The mask is a tree of and, or, not, xor and select over comparisons; negations are pushed down to the
 // comparisons. `and` intersects intervals, `or` unites them. Two intervals are merged if they overlap or touch in every
-// launch, or if they belong to the hull and no tile fits into the gap between them. Of more than four intervals the
-// last two are merged: in the hull to the smallest interval that contains both, else to their union if they touch, and
-// to the longer of the two if not.
+// launch, or if they belong to the hull and no tile fits into the gap between them. A union keeps at most four
+// intervals; a fifth interval is merged with the fourth. In `hull`, the smallest interval that contains both replaces
+// them. In `full`, their union replaces them if they touch, else the longer of the two.
 //
 // A comparison is rewritten to D <= 0 with D = a * (l / n) + c * f + r. Here l and f are positions along the looped and
 // the fixed axis, a, c and n > 0 are constants, and r lies in an interval that does not depend on l. The inequality is
-// solved for l with r and f at the ends of their intervals. Division truncates, as in the language: below zero, where
-// positions with a query offset can be, positions above -n also have the quotient 0. Terms that this form cannot
-// express (remainders, bit operations, loads by other indices) only widen the interval of r. Uniform values, which
-// depend on b, h, extents, run-time scalars and loads indexed by these, are computed exactly. If an integer is compared
-// as a float, the bound is the last integer whose float satisfies the comparison.
+// solved for l with r and f at the ends of their intervals. Division truncates towards zero, as in the DSL. Positions
+// with a query offset can be negative, and all positions from 1 - n to n - 1 have the quotient 0. Terms that this form
+// cannot express (remainders, bit operations, loads by other indices) only widen the interval of r. Uniform values,
+// which depend on b, h, extents, run-time scalars and loads indexed by these, are computed exactly. If an integer is
+// compared as a float, the bound is the last integer whose float satisfies the comparison.
 //
 // TABLES. Values that this method cannot analyse (loads, products and quotients by run-time scalars, bit operations,
 // functions of floats) are evaluated before the attention kernel, by a bounds kernel that writes per-tile bounds to
@@ -59,16 +61,16 @@
 //     ids[q] == ids[k], queries with ids in [a, b]
 //         tile n, keys with ids in [c, d]:      visible  a <= d and c <= b        full  b <= c and d <= a
 //
-// These conjuncts do not contribute to the full interval. The table has an entry for each tile of an axis, which costs
-// O(Sq + Sk) work. If such a condition reads tables of the looped axis, the domain's `groups` region tests 32 tiles at
-// once by the same rules: a group is a tile of 32 times the size, with a table of its own.
+// These conjuncts do not contribute to the full interval. Each table has an entry for each tile of one axis; filling
+// these tables costs O(Sq + Sk) work. If such a condition reads tables of the looped axis, the domain's `groups` region
+// tests 32 tiles at once by the same rules: a group is a tile of 32 times the size, with a table of its own.
 //
-// An element whose indices are quotients of q and k (blocks[q / 128, k / 128]) is read directly for the tile, once for
-// each of the few parts of the tile in which the element is constant. A conjunct with a value of both axes that cannot
-// be analysed (table[q, k], q ^ k) gets a table with an entry for each pair of tiles: whether the conjunct holds for
-// any element, and for all. The table costs O(Sq * Sk) work, and a remark on the kernel says so. If the conjunct
-// depends on positions alone, a few tiles are tried first; no table is made if the conjunct holds somewhere in each of
-// them.
+// A loaded element whose indices are quotients of q and k (blocks[q / 128, k / 128]) is read directly for the tile,
+// once for each of the few parts of the tile in which the element is constant. A conjunct with a value of both axes
+// that cannot be analysed (table[q, k], q ^ k) gets a table with an entry for each pair of tiles: whether the conjunct
+// holds for any element, and for all. Filling this table costs O(Sq * Sk) work, and a remark on the kernel says so. If
+// the conjunct depends on positions alone, a few tiles are tried first; no table is made if the conjunct holds
+// somewhere in each of them.
 //
 // OVERFLOW. Integers of the language wrap. The rewriting above is used for an operation only where its result
 // cannot wrap for any launch: 0 <= q < Sq, 0 <= k < Sk, 0 <= Sq, Sk <= 2^30, -2^30 <= qOffset <= 2^30, and
@@ -96,10 +98,10 @@ struct BlockValues {
   int64_t tileQ = 0, tileK = 0;
   bool part = false;           ///< whether the rows are a part of the thread block's, such as one warpgroup's
   mlir::Value k0 = {};         ///< first key of the key tile, below Sk; null if queries are fixed
-  int64_t tiles = 1;           ///< how many tiles of the plan a looped tile covers: 1, or 32 for a group
+  int64_t tiles = 1;           ///< how many kernel tiles a looped tile of the analysis covers: 1, or 32 for a group
   llvm::StringRef tables = ""; ///< suffix of table names, for kernels of one launch that differ in tile size
-  /// The first head of the group, if the domain is repeated for each head of a group (`times`); h is then null, and
-  /// conditions that depend on the head are tested for each head.
+  /// The first query head of a GQA group, if the domain is repeated for each head of the group (`times`); h is then
+  /// null, and conditions that depend on the head are tested for each head.
   mlir::Value firstHead = {};
   /// Whether the fixed tile may begin past the end of its axis. The table entries of such a tile are read with a bounds
   /// check, and no result depends on these entries.
@@ -183,8 +185,8 @@ struct LoopShape {
 LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 
 /// The range [begin, end) of tiles of the looped axis (i32) outside of which nothing is visible to the fixed tile. The
-/// range is empty if the fixed tile begins past the end of its axis. Returns no values if the mask does not bound the
-/// rows, so that they see the whole axis.
+/// range is empty if the fixed tile begins past the end of its axis. Returns no values if neither end of the range
+/// depends on the position of the fixed tile.
 llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values);
 
 /// For `axis` Keys: the number of leading keys (i32) beyond which no query of the sequence sees any key, so that rows
@@ -201,30 +203,33 @@ bool endsByHead(attn::AttentionOp op, MaskAxis axis);
 /// A conjunct of a mask: an i1 value of the mask region, and whether it is negated.
 using Conjunct = std::pair<mlir::Value, bool>;
 
-/// One end (lower or upper) of the interval of the looped axis that `conjuncts` leave visible to each row. Without
-/// conjuncts the cut is at the end of the looped axis.
+/// A cut: one end (lower or upper) of the interval of the looped axis that `conjuncts` leave visible to each row. A cut
+/// without conjuncts masks only indices at or past the end of the looped axis.
 struct MaskCut {
   llvm::SmallVector<Conjunct> conjuncts;
-  /// Where the cut masks nothing, so that looped tiles need not evaluate it. A lower end sets fullBegin: from that
-  /// index on no row is cut. An upper end sets fullEnd: before that index no row is cut. Both are i32; one is null.
+  /// Bounds (i32) of the indices at which the cut masks no row; tiles inside these bounds need not evaluate the cut.
+  /// A cut of a lower end sets fullBegin: the cut masks nothing from that index on. A cut of an upper end sets fullEnd:
+  /// the cut masks nothing before that index. The value that is not set is null.
   mlir::Value fullBegin, fullEnd;
 };
 
-/// A mask split into three kinds of conjuncts. A cut costs one comparison an element, only in tiles that the cut's ends
-/// cross. `unions` leave several intervals visible to a row. `rest` has all other conjuncts, and all conjuncts that
-/// depend on the head where the domain is repeated for each head. The end of the looped axis is always one of the cuts.
+/// A mask split into three kinds of conjuncts. A cut costs one comparison per element, and only in tiles that begin
+/// before its fullBegin or end past its fullEnd. `unions` leave several intervals visible to a row. `rest` has all
+/// other conjuncts, and all conjuncts that depend on the head if the domain is repeated for each head. The end of the
+/// looped axis is always one of the cuts.
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> unions, rest;
-  /// For a part's rows, if no tables are needed: apart from the cuts a looped tile is full for the part if the tile's
-  /// first index lies in one of these ranges [from, to) (i32).
+  /// Set only for a part of the thread block's rows: ranges [from, to) (i32) of looped indices, found without tables.
+  /// `unions` and `rest` mask nothing of the part in a tile whose first index lies in one of these ranges.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> full;
   bool isCutsAlone() const { return unions.empty() && rest.empty(); }
 };
 MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds);
 
 /// Emits whether the cut leaves `column` (i32) of the looped tile at index `origin` visible to the row
-/// (BlockValues::atRow). The column is compared with the row's end, clamped to the columns of the tile.
+/// (BlockValues::atRow). The column is compared with one end of the row's visible interval, clamped to the columns of
+/// the tile.
 mlir::Value emitCut(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
                     mlir::Value origin, mlir::Value column);
 
@@ -250,13 +255,15 @@ struct MaskSizes {
   int64_t Sq = 0, Sk = 0, tileQ = 0, tileK = 0, qOffset = 0;
 };
 
-/// The conjuncts whose visible elements of a row are not exactly intervals, so that each tile must be tested.
+/// The conjuncts for which intervals do not describe the visible elements of a row exactly, so that each tile must be
+/// tested.
 llvm::SmallVector<Conjunct> looseConjuncts(attn::AttentionOp op, MaskAxis fixed = MaskAxis::Queries);
 
 /// The tiles that buildDomain visits for the fixed tile at `first`, as ascending segments that do not overlap. A tile
-/// is full if the whole mask holds in it and it ends before the end of the looped axis. `loose` is the result of
-/// looseConjuncts(), which are the same for all tiles of an axis. Conditions on b, h, run-time scalars or uniform loads
-/// count as visible, conditions on other loads as partial. A block pattern counts as all set.
+/// is full if the whole mask holds in the tile and the tile does not cross the end of the looped axis. `loose` is the
+/// result of looseConjuncts(), which is the same for all tiles of an axis. A condition on b, h, run-time scalars or
+/// uniform loads counts as true. A condition on other loads counts as true for some elements of each tile. All blocks
+/// of a block pattern count as set.
 llvm::SmallVector<TileSegments> evaluateDomain(attn::AttentionOp op, const MaskSizes &sizes, int64_t first,
                                                llvm::ArrayRef<Conjunct> loose, MaskAxis fixed = MaskAxis::Queries);
 

@@ -48,7 +48,7 @@ std::optional<std::pair<Value, Value>> RegionForms::partEnds(Value value) {
     return std::nullopt;
   // The positions at which the element is read: one in each part. Tiles begin at multiples of their size, so if a
   // tile's size divides the step (the divisor of the index), the tile is one part. If neither size nor step divides the
-  // other, a part may begin anywhere, and the tile's last position is added.
+  // other, a part may begin anywhere in the tile, so the element is also read at the tile's last position.
   auto partsOf = [&](int64_t step, const Axis &axis) {
     const bool fits = step % axis.tile == 0 || axis.tile % step == 0;
     const Linear first = axis.argument == fixedAxis.argument ? fixedBegin : scale(*loopedTile, axis.tile);

@@ -40,8 +40,8 @@ RegionForms::RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, co
 const Linear &RegionForms::fixedEnd() {
   if (!fixedEndValue) {
     Linear end = addConstant(fixedBegin, fixedAxis.tile);
-    // A tile of one row ends at row + 1, which is not clamped to the number of rows: where the row is past the end of
-    // the sequence, its results are never stored.
+    // A tile of one row ends at row + 1. This end need not be clamped to the number of rows, because the results of a
+    // row past the end of the sequence are never stored.
     fixedEndValue = fixedAxis.tile == 1 && builder ? end : minimum(end, fixedAxis.count);
     if (fixedEndValue->terms.size() == 1 && !(*fixedEndValue == fixedAxis.count)) {
       Value end = fixedEndValue->terms[0].first;
@@ -471,8 +471,8 @@ Form RegionForms::choiceForm(Operation *select) {
     return form(select->getOperand(*known ? 1 : 2));
   const Form x = form(select->getOperand(1)), y = form(select->getOperand(2));
   const Range range = hull(x.values, y.values);
-  // A select that reads tables is tabulated as a whole, which takes one table instead of one for each operand. (A
-  // quotient by a run-time scalar is such a select.)
+  // A select that reads tables is tabulated as a whole, which takes one table instead of one for each operand. (A DSL
+  // quotient by a run-time scalar is lowered to such a select.)
   if (isUniform(value) ||
       (dependsOnOneAxis(value) && (readsMemory(value, fixedAxis) || readsMemory(value, loopedAxis))))
     return opaque(value, range);

@@ -55,11 +55,11 @@ struct Axis {
 /// the kernel's body, outside of maps ("at block level").
 class RegionForms : public BlockIntegers {
 protected:
-  /// The fixed tile is given by SSA values. If there are `tables`, a value that forms cannot express gets bounds from a
-  /// per-tile table, which is added to `tables`. For values along the looped axis, `tile`, the index of a looped tile,
-  /// must be given too.
+  /// The fixed tile is given by SSA values. If `tables` is not null, a value that forms cannot express gets bounds from
+  /// a per-tile table, which is added to `tables`. A value that depends on the looped axis gets bounds only if `tile`,
+  /// the index of a looped tile, is given too.
   RegionForms(attn::AttentionOp op, OpBuilder &builder, const BlockValues &values, BoundsTables *tables, Value tile);
-  /// The fixed tile is given by numbers, and so is the looped tile if there is a `tile`.
+  /// Numeric evaluation: the fixed tile is given by numbers. `tile` is the index of a looped tile, or nullopt.
   RegionForms(attn::AttentionOp op, MaskAxis fixed, int64_t first, const MaskSizes &sizes, std::optional<int64_t> tile);
 
   const Axis &axisOf(unsigned argument) const { return argument == fixedAxis.argument ? fixedAxis : loopedAxis; }
@@ -90,9 +90,10 @@ protected:
   virtual Choice choiceOf(Value condition) = 0;
 
   Form form(Value value);
-  /// The ranges of the region's floats in every launch. A comparison that they decide needs no table.
+  /// The ranges of the region's floats in every launch. A comparison that these ranges decide needs no table.
   FloatRanges floats{[this](Value integer) {
-    // The forms of other integers may add tables, which a comparison of floats may need none of.
+    // Only arguments get a range from their form. form() of any other integer may add a table, even if the comparison
+    // of floats then turns out to need no table.
     auto argument = mlir::dyn_cast<mlir::BlockArgument>(integer);
     const Range values = argument ? argumentForm(argument).values : rangeOf(integer.getType());
     return dsl::Range{values.lo, values.hi};
@@ -121,11 +122,11 @@ protected:
   /// only (blocks[q / 128, k / 128]). The element is constant in each of a few parts of the tile, and is read once for
   /// each part. nullopt if there are too many parts.
   std::optional<std::pair<Value, Value>> partEnds(Value value);
-  /// Whether the bounds found so far for the value are read from a per-tile table, or an element in memory, that
-  /// depends on `axis`.
+  /// Whether `value`, or a value that it is computed from, depends on `axis` and has bounds that were read from memory
+  /// (from a per-tile table or from elements of a tensor) so far.
   bool readsMemory(Value value, const Axis &axis);
-  /// The maximum number of per-tile tables over one axis. Every launch fills each table, and every tile or thread block
-  /// reads an entry.
+  /// The maximum number of per-tile tables, without tables over both axes. Every launch fills each table, and every
+  /// tile or thread block reads an entry of it.
   static constexpr size_t mostTables = 32;
   bool lacksTables = false; ///< some value got no table because there are mostTables tables already
 
@@ -159,8 +160,8 @@ private:
 
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);
-  /// The axis (2 for q, 3 for k) if the value is the sequence's own length along it, such as min(max(lengths[b], 0),
-  /// Sk), which the thread block uses as the axis's count; nullopt for any other value.
+  /// The axis (2 for q, 3 for k) whose count in this thread block is `value`, if `value` is a sequence's length such as
+  /// min(max(lengths[b], 0), Sk); nullopt for any other value.
   std::optional<unsigned> axisOfLength(Value value);
   Form extentForm(attn::ExtentOp extent);
   Form sumForm(mlir::Operation *definition);

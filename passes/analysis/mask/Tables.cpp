@@ -119,8 +119,8 @@ std::optional<std::pair<Value, Value>> RegionForms::tabledEnds(Value value) {
 }
 
 bool RegionForms::readsMemory(Value value, const Axis &axis) {
-  // A cached `false` is valid until `asked`, the set of values with bounds in memory, grows. The cache keeps nested
-  // selects linear: each select walks its operands only as far as the next inner select.
+  // A cached `false` is valid until `asked`, the set of values with bounds in memory, grows. With the cache, the work
+  // for nested selects is linear: each select walks its operands only as far as the next inner select.
   llvm::DenseMap<Value, size_t> &without = withoutMemory[axis.argument - 2];
   SmallVector<Value> pending = {value};
   llvm::DenseSet<Value> met;

@@ -1,25 +1,27 @@
 //===- TileSequence.h - Enumerates the tiles of a domain in loop order -------===//
 //
-// A schedule iterates over a domain through its first tile, the successor of a tile, and the bound where it ends.
+// A schedule loops over a domain by the domain's first tile, the successor of a tile, and the bound at which the loop
+// ends.
 //
 //     FailureOr<TileSequence> sequence = TileSequence::create(domain);
 //     for (at = sequence->first(builder); at.tile < sequence->bound; at = sequence->next(builder, at))
 //       sequence->origin(builder, at.tile)    first key of the tile
 //       sequence->partial(builder, at)        whether the mask must be evaluated within the tile
 //
-// The sequence counts upwards for a reversed domain too: its n-th tile is then the n-th from the domain's end. Tiles of
-// a gap between two segments are skipped: the successor of a tile is clamped to the begin of the next segment.
+// The sequence counts upwards for a reversed domain too: its n-th place is then the n-th tile from the domain's end.
+// Tiles of a gap between two segments are skipped: the successor of a tile is clamped to the begin of the next segment.
 //
-//     [0, 2) [6, 9)        after tile 1: 2, at or past the end 2 of the first segment, so max(2, 6)
+//     [0, 2) [6, 9)        after tile 1: index 2 is not in the first segment, so the next tile is max(2, 6)
 //
 // A domain with `times` visits its segments once for each iteration (head of a group). A place numbers the tiles of all
 // iterations: place = iteration * (end of the last segment) + tile.
 //
 //     [1, 4) times 3       1 2 3  5 6 7  9 10 11        place 6: tile 2 of iteration 1
 //
-// If the mask's tests depend on the iteration, one search (sched.next_visible) runs over the places of all iterations.
-// Places of an iteration then begin at its first segment, so that one vote of a warp can test several short iterations.
-// With `groups`, iterations begin and end at multiples of 32 tiles, so that 32 aligned places are 32 aligned tiles.
+// If the `where` region depends on the iteration, one search (sched.next_visible) runs over the places of all
+// iterations. The places of an iteration then begin at the first tile of the first segment rather than at tile 0, so
+// that one vote of a warp can test several short iterations. With `groups`, iterations begin and end at multiples of 32
+// tiles, so that 32 aligned places are 32 aligned tiles.
 //
 //     [1, 4) times 3       0 1 2  3 4 5  6 7 8          place 4: tile 2 of iteration 1, tested for iteration 1
 //
@@ -57,7 +59,8 @@ struct TileSequence {
   tile::DomainOp domain;
   mlir::Value bound; ///< end of the places
   Visit entry = {};  ///< first tile of an iteration; set by first()
-  /// If one search runs over all iterations: the tile at an iteration's first place, and the number of places in it.
+  /// If one search runs over all iterations: the tile at the first place of each iteration, and the number of places of
+  /// an iteration. Else null.
   mlir::Value firstOfIteration = {}, placesOfIteration = {};
 
   /// The insertion point must be dominated by the domain's operands and precede the loop over the tiles.
@@ -208,7 +211,7 @@ private:
     return domain.takesIteration() ? iteration(builder, place) : mlir::Value();
   }
 
-  /// Whether `tile` lies in a segment; null if all places of an iteration do.
+  /// Emits whether `tile` lies in a segment. Returns null if the tiles at all places of an iteration lie in segments.
   mlir::Value isOfSegments(mlir::OpBuilder &builder, mlir::Value tile) {
     using namespace mlir::arith;
     mlir::Location loc = domain.getLoc();
@@ -317,8 +320,9 @@ private:
     return {search.getTile(), llvm::to_vector<3>(search.getWindow())};
   }
 
-  /// The tile of `place`, its iteration, and whether the tile lies in a segment (null: always). Outside of the segments
-  /// the tile index is clamped, so that per-tile tables may be read at it.
+  /// The tile of `place`, its iteration, and whether the tile lies in a segment (null: always). A tile index at or past
+  /// the end of the last segment is clamped to the tile before that end, so that per-tile tables can be read at the
+  /// index.
   std::tuple<mlir::Value, mlir::Value, mlir::Value> testOf(mlir::OpBuilder &builder, mlir::Value place) {
     mlir::Location loc = domain.getLoc();
     mlir::Value tile = tileAt(builder, place), iteration = this->iteration(builder, place);

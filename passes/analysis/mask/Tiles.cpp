@@ -1,10 +1,11 @@
 //===- Tiles.cpp - Rounds the intervals of a mask to tiles ----------------===//
 //
-// The intervals of a hull come in any order, often known only at run time, and may be empty or overlap. As segments of
-// a domain, the intervals are sorted by begin, and each is cut to begin no earlier than the interval before it ends:
+// The intervals of a hull come in any order, which is often known only at run time, and may be empty or overlap. For
+// the segments of a domain, the intervals are sorted by begin, and the begin of each is raised to at least the end of
+// the interval before:
 //
-//     [6, 9) [0, 2) [8, 12)            sorted        [0, 2) [6, 9) [8, 12)
-//                                      cut           [0, 2) [6, 9) [9, 12)
+//     [6, 9) [0, 2) [8, 12)            sorted           [0, 2) [6, 9) [8, 12)
+//                                      begin raised     [0, 2) [6, 9) [9, 12)
 //
 //===----------------------------------------------------------------------===//
 

@@ -109,20 +109,21 @@ public:
   Unfollowed unfollowed(const Conjunct &conjunct);
 
   /// The visited tiles: at least one part, in ascending order, without overlap. A tile is full if the whole mask holds
-  /// for all of its elements, and if the tile ends before the end of the looped axis.
+  /// for all of its elements, and if the tile does not cross the end of the looped axis.
   std::vector<VisitedPart> tiles() { return tiles({}, true); }
   /// The same visited tiles, but only the conjuncts `deciding`, without those of judgeByTile(), decide which tiles are
-  /// full. If `toEnd`, a full tile must also end before the end of the looped axis.
+  /// full. If `toEnd`, a tile that crosses the end of the looped axis is not full.
   std::vector<VisitedPart> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
 
   /// The longest interval in which the given conjuncts hold for every row of the fixed tile.
   Interval fullInterval(llvm::ArrayRef<Conjunct> conjuncts);
 
-  /// An interval with one end only. If `begin`: [lo, count) if the interval extends to the count, else empty. If not:
-  /// [0, hi) if the interval begins at 0, else empty.
+  /// Converts `x` to an interval with one end only, a subset of x. If `begin`: [lo, count) if x extends to the count,
+  /// else the empty interval. If not `begin`: [0, hi) if x begins at 0, else the empty interval.
   Interval withOneEnd(const Interval &x, bool begin);
 
-  /// The interval with ends that can be tested independently: an empty chosen interval becomes lo = count, hi = 0.
+  /// The interval with ends that can be tested independently: an empty interval with `isChosen` becomes lo = count and
+  /// hi = 0.
   Interval withBothEnds(const Interval &x);
 
   /// The conjuncts of the mask, classified by which indices each leaves visible to a row: [0, end) in `upper`,
@@ -133,8 +134,9 @@ public:
   };
   RowConjuncts rowConjuncts();
 
-  /// An index of the looped axis after which every row is masked, by the conjuncts that depend on the looped axis alone
-  /// (not on the fixed axis or on the head); nullopt without such a conjunct.
+  /// An end of the visible indices of the looped axis: every index at or after this end is masked for all rows. The end
+  /// comes from the conjuncts that depend on the looped axis alone (not on the fixed axis or, in a domain repeated for
+  /// each head, on the head); nullopt if no such conjunct gives an end.
   std::optional<Linear> endForAll();
 
   /// The hull of one conjunct: the conjunct masks every index outside of these intervals.
@@ -164,8 +166,8 @@ private:
   template <typename Set> Set computeSet(Value value, bool negate);
   /// The set for a run-time condition with one value for all elements of the tile.
   template <typename Set> Set setOfUniform(Value value, bool negate);
-  /// The set for a condition of which run-time values say whether it holds for all elements of the tile (the first of
-  /// `ends`), and whether for any (the second).
+  /// The set for a condition that two run-time values describe: `ends.first` says whether the condition holds for all
+  /// elements of the tile, `ends.second` whether it holds for any.
   template <typename Set> Set setOfEnds(const std::pair<Value, Value> &ends, bool negate);
   /// The set for a comparison of two i1 values; `uniform`: the comparison has one value for all elements of the tile.
   template <typename Set> Set compareFlags(mlir::arith::CmpIOp compare, bool negate, bool uniform);
@@ -266,10 +268,11 @@ private:
   /// The verdict for x < y if `strictly`, else for x <= y.
   Verdict compare(Form x, Form y, bool strictly);
   Bounds solveAtMost(Form low, Form high, bool lowNegative, bool highNegative, int64_t slack);
-  /// Clamps x, a uniform i64 that is too large for sums, to slightly more than `other`, the range of the value that x
-  /// is compared with. The clamp changes no comparison.
+  /// Clamps x, if x is a uniform i64 that is too large for sums, to a range that contains `other` in its interior.
+  /// `other` is the range of the value that x is compared with, so the clamp changes no comparison.
   void narrow(Form &x, Range other);
-  /// The bounds of x <= 0: `hull` for some, `full` for all of the rows and of the values in [x.lo, x.hi].
+  /// Solves x <= 0 for the looped index. In `full` the inequality holds for every row of the fixed tile and every rest
+  /// in [x.lo, x.hi]; outside of `hull` it holds for none.
   Bounds solve(const Form &x);
   /// floor(x / divisor) for comparison with quotients of positions.
   Linear quotient(const Linear &x, int64_t divisor);
@@ -279,8 +282,8 @@ private:
   /// The interval x, with lo or hi removed if that end excludes no index of the looped axis in any launch.
   Interval simplified(Interval x);
 
-  /// The maximum number of intervals of a union. To skip the gap between two intervals costs a domain two integer
-  /// operations a tile.
+  /// The maximum number of intervals of a union. Each gap between two intervals costs the loop over the domain a few
+  /// integer operations per tile.
   static constexpr unsigned mostIntervals = 4;
   /// How many more comparisons of min, max, abs and select may be split into simpler comparisons; bounds compile time.
   int splits = 32;

@@ -8,7 +8,7 @@
 //     |---------------------------------|------------------------------------------------------------------------|
 //     | read by instructions            | every write; the bytes must belong to the same buffer                  |
 //     | read by the tensor cores or TMA | the same; a fence_async must follow the stores                         |
-//     | write by instructions           | every read and copy; every write, unless it stored to the same buffer  |
+//     | write by instructions           | every read and copy; every write that stored to another buffer         |
 //     | write by TMA                    | every read and write; a fence_async must follow the stores             |
 //
 //===----------------------------------------------------------------------===//

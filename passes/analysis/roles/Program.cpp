@@ -159,8 +159,8 @@ private:
   // Values and ops that have to run
   //===--------------------------------------------------------------------===//
 
-  /// Marks `value` as needed by the simulation of roles, and marks its operands likewise: a branch or a loop bound, the
-  /// number of a ring's stage, or the row of an access depends on `value`.
+  /// Marks `value` and its operands as needed, so that steps compute them. A value is needed if a branch, a loop bound,
+  /// the number of a ring's stage, or the row of an access depends on it.
   void need(Value value) {
     if (!value || !needed.insert(value).second)
       return;

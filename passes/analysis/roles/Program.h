@@ -4,12 +4,16 @@
 // shared memory, and the integers that decide control flow, name a stage or barrier, or give the row of an access.
 // Loops and branches become jumps, so that a warp can stop at any step and continue later:
 //
-//     sched.for_tiles (%n) = (%a) below %b {...}        Move a -> n; [test] Below n, b, else to [end]; ...; Move; Jump
-//     [test]
+//     sched.for_tiles (%n) = (%a) below %b {...}               Move a -> n
+//                                                      [test]  Below n, b; if not, jump to [end]
+//                                                              ... (the body), Advance, Move next index -> n
+//                                                              Jump to [test]
+//                                                      [end]
 //
-// Register buffers of asynchronous products are also accessed by ordinary instructions. Such accesses are merged into
-// one step Touch; loops over elements that contain nothing else are part of that step. A loop runs only its first and
-// its last iteration if its counter decides neither control flow nor a stage and its body does not synchronise.
+// Register buffers of asynchronous products are also accessed by ordinary instructions. Successive accesses of this
+// kind are merged into one step, Touch; a loop over elements that contains nothing else is part of that step. A loop
+// runs only its first and its last iteration if its counter decides neither control flow nor a stage and its body does
+// not synchronise.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

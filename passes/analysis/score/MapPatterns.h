@@ -3,7 +3,7 @@
 //     createMap(builder, loc, "alpha", rows, {m, base}, ...)   creates a map whose body a function writes
 //     createAny(builder, loc, "moves", alpha, UNE, 1)          creates a warp vote: is any element unequal to 1
 //     exponentFactor(map)                                      c of a map exp2((x - m) * c)
-//     interleavedOperand(map)                                  where to delay a map's only special function
+//     interleavedOperand(map)                                  the operand that orders a map's special functions
 //     holdsRows(map, input)                                    whether an input has one element for each row
 //     coordinateOf(map, index)                                 the axis whose coordinate a value is
 //     countedPlaces(index)                                     matches indices that are coordinates below an end
@@ -56,8 +56,9 @@ inline mlir::Value rescaleFactor(tile::MapOp map) {
   return factors ? map.getInputs()[1] : mlir::Value();
 }
 
-/// An operand that the expansion delays, so that the map's special functions interleave with their arithmetic. It is
-/// the other operand of the op that reads the map's first element, such as c of tanh(s * c).
+/// An operand of a map's body that `sched.after` makes depend on earlier elements of the tile, so that ptxas
+/// interleaves the map's special functions with the arithmetic that feeds them. The op that uses the operand also reads
+/// the map's first element; an example is c of tanh(s * c).
 struct InterleavedOperand {
   mlir::Value value;
   bool byRow; ///< whether each row has its own value; else one value serves the whole tile
@@ -67,9 +68,9 @@ struct InterleavedOperand {
 /// tile-fold-softmax-scale writes the softmax's exponentials.
 std::optional<float> exponentFactor(tile::MapOp map);
 
-/// The InterleavedOperand, if the region computes exactly one special function (tanh, exp2). Its argument must depend
-/// on a sum, product or fma of the first element and a value that is constant along a row; that value is returned.
-/// Nothing if the tile's columns are not a multiple of 16. (InterleaveFunctions.cpp)
+/// The InterleavedOperand, if the region computes exactly one special function (tanh, exp2). The function's argument
+/// must depend on a sum, difference, product or fma of the first element and a value that is constant along a row; that
+/// value is returned. Nothing if the tile's columns are not a multiple of 16. (InterleaveFunctions.cpp)
 std::optional<InterleavedOperand> interleavedOperand(tile::MapOp map);
 
 /// Whether `map` computes a vector of scatter indices from coordinates alone. Such an index is computed where the

@@ -1,8 +1,9 @@
 //===- Blocks.cpp - Tiles in global memory in the order in which lanes hold them -----------------------===//
 //
-// A tile of queries and keys that one kernel saves for another is stored in memory as blocks of 16 x 16 elements.
-// Within such a block the elements are in the order in which lanes hold them if rows are queries, so that a warp writes
-// a block contiguously. If rows are keys, a lane finds its elements at the positions of two other lanes.
+// A tile of queries and keys that one kernel saves for another is stored in memory as blocks of 16 x 16 elements. The
+// elements of a block are in the order in which lanes hold a tile with queries as rows: a warp writes such a tile's
+// block contiguously. In a kernel whose tile has keys as rows, a lane loads its elements from the positions of two
+// lanes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,7 +56,8 @@ Value KernelExpander::placeInBlock(TileType type, unsigned n, unsigned r, Value 
 Value KernelExpander::laneInBlock(TileType type, unsigned e) {
   if (!isByKeys(type))
     return lane;
-  // This lane holds query 2 (lane % 4) + e of key lane / 4. With queries as rows, lane 4 query + key / 2 stored it.
+  // This lane holds query 2 (lane % 4) + e of key lane / 4. With queries as rows, lane 4 * query + key / 2 stored that
+  // element.
   return add(mul(add(laneColumn, int64_t(e)), 4), div(laneRow, 2));
 }
 
@@ -97,7 +99,8 @@ LogicalResult KernelExpander::expandOp(tile::LoadBlocksOp op) {
     if (isBits) {
       Value byte = byKeys ? add(mul(quad, 8), mul(div(laneRow, 2), 2)) : byteOfLane();
       Value word = sched::LoadByteOp::create(builder, loc, builder.getI32Type(), block, byte, byKeys);
-      // A byte has the bits of two adjacent keys, four bits for each. Key lane / 4 is the even or the odd one.
+      // A byte has the bits of two adjacent keys, four bits for each. This lane's key, lane / 4, is the even or the odd
+      // key of the two.
       return addBits(byKeys ? arith::ShRUIOp::create(builder, loc, word, mul(odd, 4)) : word, op.getResult(), i, jj);
     }
     for (unsigned n = 0; n < 2; ++n)

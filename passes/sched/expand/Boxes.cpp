@@ -1,9 +1,9 @@
 //===- Boxes.cpp - Tiles copied by TMA: to shared memory, and to dense tensors ---===//
 //
 // TMA copies a tile in boxes of rows x one panel. A tile takes one box for each panel if its rows are contiguous in
-// memory and end where the tensor ends, because TMA fills rows outside of the tensor with zeros. If the rows of a tile
-// are in several pages, the tile takes several boxes for each panel. A limit before the tensor's end is not known to
-// TMA: rows past the limit are loaded from a row outside of the tensor, and so become zeros.
+// memory and its limit is the end of the tensor, because TMA fills rows outside of the tensor with zeros. If the rows
+// of a tile are in several pages, the tile takes several boxes for each panel. TMA does not know a limit before the end
+// of the tensor: rows past such a limit are loaded from a row outside of the tensor, so that these rows become zeros.
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,7 +78,7 @@ LogicalResult Boxes::copyByEngine(sched::CopyTileOp op, Value buffer, Value stag
     loadBoxRow(map, boxPlace(op, row0), {}, to, {});
     return success();
   }
-  // The numbers of all pages are loaded together, so that their latencies overlap.
+  // The page numbers of all boxes are loaded together, so that the latencies of these loads overlap.
   SmallVector<BoxPlace> places;
   beforeAcquire(to.ring, row0, [&] {
     for (int64_t row = 0; row < rows; row += together)

@@ -1,5 +1,6 @@
 //===- Boxes.h - Tiles copied by TMA, in boxes of rows x one panel ---------===//
 //
+// A panel is the part of a row within which the swizzle permutes 16-byte chunks: 32, 64 or 128 bytes (#sched.swizzle).
 // One thread issues the boxes of a tile. A load is complete when the bytes of all boxes have arrived at the barrier of
 // the stage. A store reads shared memory, which no thread may overwrite before TMA has read the boxes (waitForBoxes).
 //
@@ -28,8 +29,9 @@ protected:
   struct BoxPlace {
     Value batch, head, row;
   };
-  /// Copies a tile within which the rows of a sequence end: by boxes of `together` contiguous rows, and, where the rows
-  /// end within such a box, by boxes of 8 rows and of single rows (of 16 rows if ends are at multiples of 16).
+  /// Copies the tile in which the rows of a sequence end, in boxes of `together` contiguous rows. If the end is within
+  /// such a box, the box is split into boxes of 8 rows, and the one with the end into single rows. If ends are at
+  /// multiples of 16 rows, the box is split into boxes of 16 rows instead.
   void copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit);
   struct LastTile {
     sched::CopyTileOp op;
@@ -38,9 +40,10 @@ protected:
     SmallVector<Value> maps;    ///< the tensor map for boxes of each size
     Value outside, limit;
   };
-  /// Copies `sizes[level]` rows, from row `row` of the sequence on, which is at position `at` of the tensor.
+  /// Copies `sizes[level]` rows to the rows of shared memory from `tileRow` on. The first of these rows is row `row` of
+  /// the sequence and is at position `at` in the tensor.
   void copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row);
-  /// Calls `body(first)` for the first row of every `size` rows before row `end`, in a loop if there are several.
+  /// Calls `body(row)` for rows 0, `size`, 2 * `size`, ... below `end`; several calls become a loop.
   void forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body);
   /// The position in the tensor of row `row` of the copied tile.
   BoxPlace boxPlace(sched::CopyTileOp op, Value row);
@@ -51,25 +54,28 @@ protected:
   void loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow);
   /// The thread that copies arrives on the full barrier of the stage with the number of bytes to expect.
   void expectTile(const BoxTarget &to);
-  /// Writes `body`, which reads `index`, before the acquire of the ring's stage if the acquire is after the definition
-  /// of `index`. Loads of `body` then overlap with the wait for the stage.
+  /// Emits the code of `body`, which reads `index`. If `index` is defined before the acquire of the ring's stage, the
+  /// code is placed before the acquire, so that the loads of `body` overlap with the wait for the stage.
   void beforeAcquire(Value ring, Value index, function_ref<void()> body);
 
   // Stores
   /// Stores a shared tile to a dense tensor by TMA; one thread issues the boxes.
   void scatterBoxes(tile::ScatterOp op);
-  /// Whether TMA scatters the exchanged tile.
+  /// Whether TMA stores the exchanged tile for a `tile.scatter`.
   static bool isTakenByEngine(sched::ExchangeOp exchange);
-  /// Stores by TMA through shared memory, where each warpgroup writes its own rows: over the rows of a free buffer
-  /// (takeFreeBuffer), or in a persistent block over the rows of the previous output, once TMA has read them.
+  /// Stores a register tile by TMA. Each warpgroup first writes its own rows to shared memory, over a buffer that has
+  /// no later reader (takeFreeBuffer) or to a buffer of the output alone. In a persistent block that buffer still has
+  /// the rows of the previous output, and the warpgroup waits until TMA has read them.
   LogicalResult storeByEngine(tile::StoreOp op);
-  /// A shared buffer that an output may overwrite, or null. The output must be stored once only. The buffer is that of
-  /// a left operand of which each warpgroup has read only its own rows, or a ring whose tiles have all been stored.
+  /// A shared buffer that an output may overwrite, or null. Always null if the output is stored repeatedly
+  /// (isRepeated). The buffer is that of a left operand of which each warpgroup has read only its own rows, or a ring
+  /// whose tiles have all been stored.
   Value takeFreeBuffer(TileType output);
   /// Whether the current store runs more than once: in persistent blocks, or in a loop over tiles.
   bool isRepeated();
-  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where TMA stores them. If the store is
-  /// repeated, the warpgroup first waits until TMA has read the previous boxes; the role's end waits for the last ones.
+  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where TMA stores them. If the store is repeated,
+  /// the warpgroup first waits until TMA has read the previous boxes, and waits for the last boxes at the end of the
+  /// role.
   void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices);
   /// Writes a `c` fragment of the warpgroups to a stage, from where TMA stores it.
   void writeStage(Value buffer, Value shared, Value stage);
@@ -86,7 +92,7 @@ protected:
   /// The thread of each warpgroup that stores boxes waits until TMA has read them.
   void waitForBoxes(Value threadId);
 
-  bool storesBoxes = false;           ///< whether TMA stores of the current role have not been waited for
+  bool storesBoxes = false;           ///< whether the current role must still wait for TMA stores
   Value leftBuffer;                   ///< buffer of a product's left operand that an output may overwrite, or null
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands
   /// Shared memory of rings whose tiles another role stores; null once an output reuses that memory.

@@ -116,8 +116,8 @@ LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {
 }
 
 LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {
-  // The thread that stores boxes waits before the exchange's barrier, so that after the barrier TMA has read the stage
-  // that the next tile overwrites.
+  // The thread that stores boxes waits here until TMA has read the boxes issued so far. The other threads wait for that
+  // thread at the exchange's barrier, so that the next tile may overwrite the stage of these boxes.
   if (isTakenByEngine(op))
     waitForBoxes(thread);
   writeToShared(buffers.lookup(op.getTile()), buffers.lookup(op.getRing()), mapping.lookup(op.getStage()));

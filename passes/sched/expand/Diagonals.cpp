@@ -31,7 +31,8 @@ namespace attune::expansion {
 LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
   Value source = buffers.lookup(op.getTile()), buffer = newBuffer(op.getResult());
   const int64_t columns = columnsOfLane(source), left = laneShape(buffer)[0], steps = 4 * left;
-  // One more step, whose sum stays 0, is read where a diagonal is past the last step.
+  // `sums` has one more step, whose sum stays 0. That sum is read where the next step of a diagonal is past the last
+  // step.
   Value sums = registers("step_sums", fragmentType({{tile::distanceAxis, 8 * (steps + 1)}}, builder.getF32Type(),
                                                    FragmentRole::Columns, 1));
   fillBuffer(arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0)), sums);
@@ -65,7 +66,7 @@ LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
     Value first = mul(p, 4);
     auto half = [&](int64_t n) {
       Value lower = sumAt(add(first, n), 0), upper = sumAt(add(first, n + 2), 0), sent = choose(isUpper, lower, upper);
-      // Lane ^ 18 is two columns and four rows away, in either direction.
+      // In lane ^ 18, bit 1 of the column c and bit 2 of the row g are flipped: two columns and four rows away.
       return plus(choose(isUpper, upper, lower), sched::ShuffleXorOp::create(builder, loc, sent.getType(), sent, 18));
     };
     Value even = half(0), odd = half(1);
@@ -83,7 +84,7 @@ void KernelExpander::scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents) 
     return arith::CmpIOp::create(builder, loc, predicate, a, b).getResult();
   };
   // For each index of the scatter, `place` has the greatest value over all sums of the warp, negative if no sum has an
-  // index. `differs` is whether a sum of this lane has another index than `place`.
+  // index. `differs` is whether a sum of this lane has an index that is neither negative nor `place`.
   Value differs, inside = isWriter(buffer);
   SmallVector<Value> place, isPlaced(static_cast<size_t>(count));
   for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {

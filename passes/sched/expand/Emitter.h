@@ -46,7 +46,7 @@ public:
   Value below(Value a, Value b) { return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, a, b); }
   Value toFloat(Value value) { return arith::SIToFPOp::create(builder, loc, builder.getF32Type(), value); }
   /// An unrolled loop over 0 .. count - 1; a single iteration creates no loop. With `times` the loop is unrolled only
-  /// by the factor `times`, for bodies that do not index registers by the loop's value.
+  /// by the factor `times`; the body must then not index registers by the loop's value.
   void repeat(int64_t count, StringRef name, function_ref<void(Value)> body, std::optional<int64_t> times = {}) {
     repeat(Range{0, count}, name, body, times);
   }
@@ -63,7 +63,7 @@ public:
                         int64_t warpCount);
 
 protected:
-  StringRef function; ///< if not empty, loops that are written get this name as device functions (`sched.function`)
+  StringRef function; ///< device function (`sched.function`) that each created loop becomes; empty for none
   OpBuilder builder;
   Location loc; ///< location of the op that is expanded
 };

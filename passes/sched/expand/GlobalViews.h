@@ -1,8 +1,8 @@
 //===- GlobalViews.h - Views of tensors in global memory --------------------===//
 //
-// A tile is a rectangle of rows and columns of a view. Its leading indices select a head of the view, created once for
-// all rows where all rows of the tile are in one head. A body is called for each row, element or pair of columns that a
-// lane holds and that is within the view:
+// A tile is a rectangle of rows and columns of a view. The tile's leading indices select a head: the view without its
+// leading dimensions. If all rows of the tile are in one head, the head is created once. A function forEach...() calls
+// a body for each row, element or pair of columns that a lane holds and that is within the view:
 //
 //     forEachPair(buffer, view, indices, limit, condition, [&](Value head, ValueRange place, const PairAt &at) {
 //       sched::StoreElementsOp::create(builder, loc, get(buffer, at[0]), get(buffer, at[1]), head, place);

@@ -11,21 +11,21 @@
 //     GlobalViews.h    rows, elements and pairs of a view that a tile covers
 //     Boxes.h          copies by TMA
 //     Products.h       matrix instructions and their operands
-//     MapInputs.h      what maps read at an element
-//     MapElements.h    the region of a map, for each element
+//     MapInputs.h      values that a map reads to compute one element
+//     MapElements.h    loops that expand the region of a map for each element
 //
-// KernelExpander expands the other ops, and calls the layers for theirs:
+// KernelExpander expands the ops that no layer expands, and calls the layers for all others:
 //
 //     Control.cpp             kernel, roles, work, branches, loops; dispatch to the other files
 //     Phases.cpp              comments in the generated source
 //     FunctionNames.cpp       loops that become device functions
 //     Reductions.cpp          maxima, sums and votes
 //     Diagonals.cpp           sums along diagonals
-//     ProbabilityChain.cpp    exp, its sum, dropout and the conversion, block by block
+//     ProbabilityChain.cpp    exponentials, their row sums, dropout and the conversion of P, block by block
 //     Blocks.cpp              loads and stores of tiles saved in the order in which lanes hold them
-//     Copies.cpp              tiles from global to shared memory, by threads and by TMA, and to registers
-//     Stores.cpp              results to global memory
-//     Scatters.cpp            results to places that index tiles say
+//     Copies.cpp              copies of tiles from global memory to shared memory and to registers
+//     Stores.cpp              stores of results to global memory
+//     Scatters.cpp            stores of results at indices that tiles hold
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,10 +34,10 @@
 
 namespace attune::expansion {
 
-/// The exponential, its row sum, dropout and the conversion to an `a` fragment, expanded together for 16 columns at a
-/// time, so that the floats of 16 columns are free before the fragment of the next 16 columns is needed. No chain is
-/// made if a wait for an asynchronous product is before the conversion, because the exponentials overlap with that
-/// product.
+/// The map that computes the exponentials of P, their row sum, dropout, and the conversion to an `a` fragment. These
+/// ops are expanded together, 16 columns at a time, so that the registers of 16 columns of floats are free before the
+/// fragment of the next 16 columns needs registers. The ops form no chain if the kernel waits for an asynchronous
+/// product before the conversion, because the exponentials overlap with that product.
 struct ProbabilityChain {
   tile::MapOp exponent;
   tile::ReduceOp sum;
@@ -64,15 +64,15 @@ private:
   using MapElements::expandOp;
 
   // Control.cpp
-  /// Expands the body of a kernel without roles. With `waits`, the first op that accesses operands waits for the end of
-  /// the previous kernel of the launch; loads of captured tensors before it do not.
+  /// Expands the body of a kernel without roles. With `waits`, the kernel waits for the end of the launch's previous
+  /// kernel before the first op that accesses operands. Loads of captured tensors before that op do not wait.
   LogicalResult expandWork(Block &body, bool waits);
   LogicalResult expandOp(sched::RoleOp op);
   LogicalResult expandOp(sched::ForWorkOp op);
   LogicalResult expand(Operation *op);
   LogicalResult expandByKind(Operation *op);
-  /// Moves each tile that the then side yields to the buffer of the tile that the else side yields. The else side has
-  /// no other op.
+  /// Moves each tile that the then region yields to the buffer of the tile that the else region yields. The else region
+  /// must have no other op than this yield.
   LogicalResult expandOp(scf::IfOp op);
   LogicalResult expandOp(sched::ForTilesOp op);
   LogicalResult expandOp(sched::SharedOp op);
@@ -81,7 +81,7 @@ private:
   /// Adds a comment on what `op` computes to the generated source, before the first statement of the ops that replace
   /// `op`. These ops are in the IR block `block`, after the op `before`.
   void commentPhase(Operation *op, Block *block, Operation *before);
-  /// Comments on where the loops with products begin and end: prologue, steady state, epilogue.
+  /// Adds comments where the prologue, the steady state and the epilogue of a loop with products begin.
   static void namePhases(sched::KernelOp written);
 
   // FunctionNames.cpp
@@ -89,7 +89,7 @@ private:
   void nameFunctions(Operation *op, Block *block, Operation *before);
 
   // Reductions.cpp
-  /// A lane combines the flags of its elements by or; then the warp votes.
+  /// Combines the flags of a lane's elements by a logical or, and then the flags of all lanes by a warp vote.
   LogicalResult expandOp(tile::AnyOp op);
   LogicalResult expandOp(tile::ReduceOp op);
   /// Reduces each row over its columns, in the lanes of a quad.
@@ -97,7 +97,7 @@ private:
   /// Reduces each column over its rows, first in the lanes that hold the column, then over the warps through shared
   /// memory.
   void reduceRows(tile::ReduceOp op, Value source, Value buffer);
-  /// Stores a warp's partial result of a column to shared memory; 64 bits are two adjacent words.
+  /// Stores a warp's partial result of a column to shared memory; a 64-bit result takes two adjacent words.
   void storePart(Value value, Value parts, Value row, Value place);
   Value loadPart(Type element, Value parts, Value row, Value place);
   LogicalResult expandOp(tile::CombineLanesOp op);
@@ -112,15 +112,15 @@ private:
 
   // ProbabilityChain.cpp
   LogicalResult expandOp(tile::MapOp op);
-  /// The chain that starts at `map`, if later ops use only the chain's fragment and its row sum.
+  /// The chain that starts at `map`; nothing if an op outside of the chain reads the exponentials or their dropout.
   std::optional<ProbabilityChain> chainFrom(tile::MapOp map);
   void expandChain(const ProbabilityChain &chain);
   LogicalResult expandOp(tile::DropoutOp op);
   DropoutState prepareDropout(tile::DropoutOp op);
   /// One Philox call serves the eight elements that a lane holds of the 16 x 16 block (i, jj) (see tile.dropout). If
   /// rows are keys, lanes l and l ^ 4 need halves of the same two calls: each lane makes one call, and the lanes
-  /// exchange words.
-  /// Word [e][n] (or [e][r] if rows are keys) is for element e of a pair in half n (or r).
+  /// exchange words. words[e][n] is for column e of a pair in half n of the columns. If rows are keys, words[e][r] is
+  /// for column e of a pair in half r of the rows.
   using Words = std::array<std::array<Value, 2>, 2>;
   Words wordsByQueries(const DropoutState &state, Value i, Value jj);
   Words wordsByKeys(const DropoutState &state, Value i, Value jj);
@@ -138,11 +138,12 @@ private:
                     function_ref<void(Value i, Value jj, Value block)> body);
   /// The index of the byte that holds this lane's bits of a 16 x 16 block, if rows are queries.
   Value byteOfLane();
-  /// The position in memory (tile.store_blocks) of an element of a 16 x 16 block: in half n of the columns, half r of
-  /// the rows, column e of a pair.
+  /// The place that tile.store_blocks defines, from 0 to 7 among the elements of a 16 x 16 block that one lane stores,
+  /// of the element in half n of the columns, half r of the rows, column e of a pair.
   Value placeInBlock(TileType type, unsigned n, unsigned r, Value e);
-  /// The lane that stored, from a tile with queries as rows, an element that this lane holds in a tile with keys as
-  /// rows: element `e` of a pair. If rows are queries, this lane.
+  /// The lane that stored element `e` of a pair of this lane. Blocks are stored from tiles with queries as rows. If the
+  /// rows of `type` are queries too, each lane loads what it has stored; if they are keys, another lane may have stored
+  /// the element.
   Value laneInBlock(TileType type, unsigned e);
 
   // Copies.cpp
@@ -150,10 +151,10 @@ private:
   /// Loads a tile or a vector from global memory to registers, in pairs or element by element.
   LogicalResult expandOp(tile::LoadOp op);
   LogicalResult expandOp(sched::CopyTileOp op);
-  /// Copies a window by TMA; leading indices are clamped.
+  /// Copies a window (a rectangle of a captured tensor) to shared memory by TMA; leading indices are clamped.
   LogicalResult expandOp(sched::CopyWindowOp op);
-  /// Stores to a ring's stage a vector that the threads of producer warps hold, or a `c` fragment of the computing
-  /// warps.
+  /// Stores a tile to a stage of a ring: a vector that the threads of producer warps hold, or a `c` fragment of the
+  /// computing warps.
   LogicalResult expandOp(sched::StoreTileOp op);
   /// Writes a register tile to a stage of a ring.
   LogicalResult expandOp(sched::ExchangeOp op);
@@ -168,8 +169,8 @@ private:
   /// Whether lanes store their pairs of a float32 tile directly to global memory. The four lanes of a row write whole
   /// sectors of 32 bytes, and the output takes no shared memory in addition to the rings.
   bool isStoredInPairs(tile::StoreOp op);
-  /// Stores each element or pair by its first holder: for vectors, and for tiles of a view whose columns are not
-  /// contiguous.
+  /// Stores each element, or pair of columns, by the first lane that holds it (isWriter). Used for vectors, for tiles
+  /// that isStoredInPairs accepts, and for views whose last axis has no fixed size.
   LogicalResult storeElements(tile::StoreOp op);
   /// Adds a register tile to memory, element by element or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);
@@ -187,20 +188,22 @@ private:
   LogicalResult storeThroughShared(tile::StoreOp op);
 
   // Scatters.cpp
-  /// Scatters a tile, each element by its first holder; in pairs or eights, or by TMA, where the op is marked for that.
+  /// Scatters a register tile, each element by the first lane that holds it. If the op is marked for pairs or eights, a
+  /// lane stores two or eight elements at a time. TMA scatters a shared tile.
   LogicalResult expandOp(tile::ScatterOp op);
   /// The value of `index`, an index of a scatter, for element (i, r, j, c) of the tile. A scalar index is the same for
   /// all elements.
   Value indexElement(Value index, Value i, Value r, Value j, Value c);
   /// Scatters element by element; `extents` are the extents of the view.
   void scatterElements(tile::ScatterOp op, ArrayRef<Value> extents);
-  /// Adds the sum of the warp's elements in one addition if all elements of the warp go to the same place of the view,
-  /// or to none; else adds element by element.
+  /// If all elements of the warp that are not masked have the same indices in the view, one lane adds the sum of these
+  /// elements; else each element is added alone.
   void scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents);
   Value liesInPairs(tile::ScatterOp op, ArrayRef<Value> extents);
   /// Whether the view is aligned for accesses of eight elements and contains the whole tile.
   Value liesInEights(tile::ScatterOp op, ArrayRef<Value> extents);
-  /// The logical and of `known` and the test that the tile is within the view and before the ends of its indices.
+  /// The logical and of `known` and the test that the tile is within the view and has no masked element (the `end` of
+  /// CountedPlaces).
   Value liesWithin(Value known, tile::ScatterOp op, ArrayRef<Value> extents);
   Value ownPairs(tile::ScatterOp op);
   void scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents);

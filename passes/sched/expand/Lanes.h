@@ -1,12 +1,12 @@
 //===- Lanes.h - Coordinates of a lane and of the elements of its fragments ------------===//
 //
-// A lane's position in a register tile is computed from its index:
+// A lane's position in a register tile is computed from the indices of the lane and its warp:
 //
 //     g = lane / 4, c = lane % 4        fragment row and column pair
 //     first_row = warp % R * rows of a warp
 //
-// where R warps split the rows of the tile. Further warps hold the same rows. Where they split the columns of V and O
-// (#tile.plan's dv_warps),
+// where R is the number of warps that split the rows of the tile. If the block has more than R warps, several warps
+// hold the same rows. These warps may split the columns of V and O (dv_warps of #tile.plan):
 //
 //     first_dv = warp / R * columns of a warp
 //
@@ -36,7 +36,7 @@ public:
       : Emitter(builder, loc), plan(plan), warps(plan.getWarps()), rowWarps(plan.getRowWarps()) {}
 
   void writeLane();
-  /// Row of fragment i, half r, within a tile whose layout holds rows: first_row + 16 i + g + 8 r.
+  /// The row of fragment index (i, r) within the tile: first_row + 16 i + g + 8 r.
   Value rowInTile(Value buffer, Value i, Value r) { return add(add(laneRowOf(buffer), mul(i, 16)), mul(r, 8)); }
   /// The distance from the lane's first row to its row (i, r).
   Value rowStep(Value i, Value r) { return add(mul(i, 16), mul(r, 8)); }
@@ -44,16 +44,17 @@ public:
   Value laneRowOf(Value buffer) { return add(firstRowOf(cast<TileType>(buffer.getType())), laneRow); }
   /// First row of a register tile that the warp holds.
   Value firstRowOf(TileType type);
-  /// Whether the warp is the first of the warps that hold the same part of the register tile; null where each part has
-  /// one holder.
+  /// Whether the warp is the first of the warps that hold the same part of the register tile; null where one warp holds
+  /// each part.
   Value isFirstHolder(TileType type);
-  /// The diagonal of element i of a tile with layout `distances`, within the warp's part: 32 i + 8 c + (g - 2 c) mod 8.
+  /// The diagonal whose sum is the lane's element i of a tile with layout `distances`, counted in the warp's part of
+  /// the tile: 32 i + 8 c + (g - 2 c) mod 8.
   Value relativeInPart(Value i);
   /// Whether element i of a tile with layout `distances` is within the tile's size; null where all elements are.
   Value isDistance(Value buffer, Value i);
-  /// Column of fragment j, element c, counted from the warp's first column: 8 j + 2 (lane % 4) + c.
+  /// The column of fragment index (j, c), counted from the warp's first column: 8 j + 2 (lane % 4) + c.
   Value columnInSplit(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
-  /// Column of fragment j, element c, within a tile of `type`.
+  /// The column of fragment index (j, c) within a tile of `type`.
   Value columnInTile(TileType type, Value j, Value c);
   /// First column of a register tile that the warp holds; null where each warp holds all columns.
   Value firstColumn(TileType type);
@@ -63,8 +64,9 @@ public:
   static bool isByThread(FragmentRole role) { return role == FragmentRole::Lanes || role == FragmentRole::Threads; }
   /// The number of threads that a vector is spread over: the lanes of one warp or of several warps.
   static int64_t threadsOf(Value buffer);
-  /// The thread's index among the threads that a vector is spread over. Two or four warps that hold a vector start at a
-  /// warp number that is a multiple of two or four; three warps start at the role's second warp.
+  /// The thread's index among the threads that a vector is spread over. If two or four warps hold the vector, the
+  /// number of the first of them is a multiple of two or four. If three warps hold the vector, the first of them is the
+  /// role's second warp.
   Value threadAmong(int64_t threads);
   /// Index of the thread's i-th element of the vector. In a ragged last iteration, threads past the end get the
   /// vector's last element.
@@ -82,7 +84,7 @@ public:
   ///     <q 64 x d 128>, 4 warps x 2    ->    <q 128 x d 64>, 8 warps
   static TileType stacked(TileType type);
   /// Calls `body` for each element of `buffer`, one row after another, and `row` before each row of a tile. Coordinates
-  /// that the layout does not have are null. `within` limits an accumulator to a range of column pairs.
+  /// that the layout does not have are null. `within` limits the loops over an accumulator to a range of j.
   void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {},
                     std::optional<Range> within = {});
   /// Calls `body` for each element of an accumulator, one pair of columns after another, and `column` before each pair.

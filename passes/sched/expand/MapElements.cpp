@@ -73,7 +73,8 @@ Value MapElements::lineElement(tile::MapOp op, Line line, IRMapping &inner, Valu
   return math::FmaOp::create(builder, loc, slope, toFloat(add(mul(j, 8), c)), addend);
 }
 
-/// Whether an index is a multiple of `factor`, such as the origin of a tile: a number of tiles times the tile's size.
+/// Whether `index` is a multiple of `factor`: a constant, or a product with a factor that is such a multiple. The
+/// origin of a tile is such a product: a tile's number times the tile's size.
 static bool isProductWithMultiple(Value index, int64_t factor) {
   APInt constant;
   if (matchPattern(index, m_ConstantInt(&constant)))
@@ -121,9 +122,9 @@ bool MapElements::readsColumns(tile::MapOp op) {
 void MapElements::writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved,
                                 bool inPairs) {
   // The loop over columns is the outer loop if maps load elements: the address offset of a column is then used for all
-  // of the lane's rows and is dead afterwards, whereas row by row the offsets of all columns stay alive. The same is
-  // true of elements that lanes exchange, and, with warpgroup-level products, of values that a score or mask computes
-  // from a column. With warp-level products ptxas makes better code row by row.
+  // of the lane's rows and is dead afterwards. With rows in the outer loop, the offsets of all columns would stay
+  // alive. The same is true of elements that lanes exchange, and, with warpgroup-level products, of values that a score
+  // or mask computes from a column. With warp-level products ptxas makes better code row by row.
   const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
   const bool readsShared = llvm::any_of(op.getInputs(), inShared);
   const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || interleaved ||

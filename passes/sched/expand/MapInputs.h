@@ -1,8 +1,8 @@
 //===- MapInputs.h - What maps read at an element -------------------------===//
 //
-// Coordinates, elements of input tiles, and elements of captured tensors. What lanes read from memory is loaded to
-// registers before a pair of columns or before 16 columns: a function open...() creates the registers, and load...()
-// fills them.
+// A map reads coordinates, elements of input tiles, and elements of captured tensors. Elements in memory are loaded to
+// registers before each pair of columns, or before each 16 columns: a function open...() creates the registers, and a
+// function load...() fills them.
 //
 //     MapInputs.cpp    coordinates; relative-position values, per-key vectors and windows in shared memory
 //     Pairs.cpp        two columns of a lane by one access to global memory
@@ -14,8 +14,9 @@
 
 namespace attune::expansion {
 
-/// Relative-position values (one for each diagonal) that a map reads, in registers of a lane. On its first pair of
-/// columns the lane needs one diagonal for each of its rows, which are 8 apart; on each further pair, one new diagonal.
+/// Relative-position values (one for each diagonal) that a map reads, in registers of a lane. For its first pair of
+/// columns the lane needs one diagonal for each of its rows; these diagonals are 8 apart. For each further pair of
+/// columns the lane needs one new diagonal.
 struct Diagonals {
   Value buffer, ring, stage, start;
   bool ascend; ///< whether rows are keys: q - k then grows along the columns
@@ -31,13 +32,14 @@ struct ColumnPair {
 struct ElementPairs {
   tile::ElementOp element;
   Value buffer;
-  /// A view that starts at the lane's first pair; null unless only the last two indices differ between its pairs.
+  /// A view that starts at the lane's first pair; null if other indices than the last two differ between the lane's
+  /// pairs.
   Value own;
 };
 
 /// A window (a rectangle of a captured tensor in shared memory) of 16-bit elements, which a map reads as mma fragments
-/// `a`, each of 16 columns of the map's result. A lane holds the same pairs of elements of a fragment `a` as of the
-/// fragment `c` at these rows and columns.
+/// `a`, each of 16 columns of the map's result. An `a` fragment and the `c` fragment of the same rows and columns
+/// spread their elements over the lanes in the same pairs.
 struct Window {
   Value input, buffer;
 };
@@ -59,8 +61,8 @@ protected:
   void mapCoordinates(tile::MapOp op, IRMapping &inner, Value i, Value r, Value j, Value c);
   /// The part of a column's coordinate that differs from lane to lane.
   Value laneColumns(tile::MapOp op);
-  /// A column's coordinate as a float: (origin + the lane's part) + the part of the fragment index. The first sum is
-  /// the same for all columns of the lane; the second part is a constant once loops are unrolled.
+  /// The coordinate of a row or column as a float: (origin + the lane's part) + the part of the fragment index. The sum
+  /// in parentheses is the same for all fragment indices; the last part is a constant once loops are unrolled.
   Value floatCoordinate(Value origin, Value lanePart, Value placePart);
   Value floatStart(Value origin, Value lanePart);
   /// The element of an input of a map at fragment index (i, r, j, c).
@@ -89,7 +91,7 @@ protected:
   Value liesInPairs(tile::MapOp op);
   /// Clones an op of a map without its marks for pairs, so that its elements are accessed one by one.
   void cloneAlone(Operation &op, IRMapping &inner);
-  /// Creates registers for a pair of columns of each marked element of `op`.
+  /// Creates registers for one pair of columns of each `tile.element` in `op` that is marked for pairs.
   SmallVector<ElementPairs> openPairs(tile::MapOp op);
   void loadPairs(tile::MapOp op, const ElementPairs &of, Value j);
   /// The indices of `element` at fragment index (i, r, j, c) of `op`, for access in pairs. An index is clamped unless
@@ -99,19 +101,19 @@ protected:
   /// differ between the lane's pairs.
   Value ownPairs(tile::MapOp op, tile::ElementOp element);
   Value fromFirst(Value view, ValueRange first);
-  /// The first row of the pair that contains the lane's `row`. If the lane's row is the second of its pair, `column` is
-  /// 1.
+  /// The first row of the pair that contains the lane's `row`. `column` is 1 if the lane's row is the second of its
+  /// pair, else 0.
   Value firstOfPair(Value row, Value column) {
     return arith::SubIOp::create(builder, loc, row, column, arith::IntegerOverflowFlags::nsw);
   }
-  /// The index that `places` gives for fragment element (i, r, j, c). Requires that the whole tile is before the end of
-  /// `places`, so that the end is not tested.
+  /// The index that `places` gives for fragment element (i, r, j, c). Requires that no element of the tile is masked,
+  /// so that the `end` of `places` is not tested.
   Value placeWithin(const CountedPlaces &places, Value i, Value r, Value j, Value c);
   /// Whether the lane's rows are the second rows of their pairs.
   Value isSecondRow();
   /// Transposes 2 x 2 elements between lanes 4 apart. Before, each lane holds one row at two columns; afterwards each
-  /// lane holds both rows at one column, the lane of the first row at the first column. The inverse is the same
-  /// exchange.
+  /// lane holds both rows at one column, the lane of the first row at the first column. Applying the exchange twice
+  /// gives the original elements.
   ///
   ///     lane       holds                      gets
   ///     l          (k, q), (k, q + 1)         (k, q), (k + 1, q)

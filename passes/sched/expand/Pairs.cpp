@@ -19,9 +19,9 @@
 
 namespace attune::expansion {
 
-/// The coordinate of the tile that index `dim` of `element` counts along, if accesses by pairs require that all values
-/// of this index are within the view. Those are the last index and, for pairs of rows, every index that is a
-/// coordinate. Returns nullopt for other indices.
+/// Accesses by pairs require that some indices of `element` are within the view for the whole tile: the last index and,
+/// for pairs of rows, every index that is a coordinate of the tile. If index `dim` is one of these and is a coordinate,
+/// returns that coordinate; otherwise nullopt.
 static std::optional<TileCoordinate> countedIndex(tile::MapOp op, tile::ElementOp element, size_t dim) {
   const bool isLast = dim + 1 == element.getIndices().size();
   return isLast || element->hasAttr(sched::rowPairsAttr) ? coordinateOf(op, element.getIndices()[dim]) : std::nullopt;

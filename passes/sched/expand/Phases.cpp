@@ -56,7 +56,7 @@ static std::string phaseOf(tile::MmaOp op) {
               result = wordFor(op.getResult());
   if (left.empty() || right.empty() || result.empty())
     return "";
-  // The rows of the formula's result are those of the left operand.
+  // A product's rows are those of its left operand. A result tile with other rows is the product's transpose.
   if (!lhs.hasAxis(op.getResult().getType().axis(0)))
     result += "^T";
   return result + (op.getAcc() ? " += " : " = ") + left + " " + right;
@@ -74,7 +74,8 @@ static std::string phaseOf(tile::ReduceOp op) {
          (init.empty() ? "" : ", and of " + init) + (op.getPerLane() ? ", each lane's part" : "");
 }
 
-/// The comment on an op: the pass's own comment, then the formula of a product or reduction; "" for most ops.
+/// The comment on an op: the `tile.comment` that a pass has set, then the formula of a product or reduction. Empty for
+/// most ops.
 static std::string phaseOf(Operation *op) {
   std::string phase;
   if (auto mma = dyn_cast<tile::MmaOp>(op))
@@ -116,7 +117,8 @@ void KernelExpander::namePhases(sched::KernelOp written) {
     auto isInner = [&](sched::ForTilesOp inner) { return inner != loop && holds<Operation *>(inner, multiplies); };
     if (!holds<Operation *>(loop, multiplies) || holds<sched::ForTilesOp>(loop, isInner))
       return;
-    // If the first tile is peeled off, an outer loop that runs once contains it, and begins with the prologue.
+    // If the first tile is peeled off, an outer loop, which runs at most once, contains the ops of that tile and the
+    // steady-state loop. The outer loop continues the prologue.
     Operation *outermost = loop;
     while (auto around = outermost->getParentOfType<sched::ForTilesOp>())
       outermost = around;

@@ -48,8 +48,8 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   std::optional<ProbabilityChain> chain = chainFrom(op);
   if (!chain)
     return writeMap(op);
-  // A probability chain is expanded at its last op. The operands of the chain are defined before that op, and no op
-  // before that op reads the results of the chain's other ops, except ops of the chain.
+  // A probability chain is expanded at its last op. This is possible because the operands of the chain are defined
+  // before its last op, and only ops of the chain read the chain's results before that op.
   for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
     if (part)
       chainEnds[part] = chain->convert;
@@ -148,8 +148,8 @@ sched::PhiloxOp KernelExpander::random(const DropoutState &state, Value query, V
                                  state.key0, state.key1);
 }
 
-/// Element (q, k) of the 16 x 16 block, with q = g + 8 r and k = 2 c + e + 8 n, uses half r of the call's word
-/// 2 e + n.
+/// With g = lane / 4 and c = lane % 4, element (q, k) of the 16 x 16 block, q = g + 8 r and k = 2 c + e + 8 n, uses
+/// half r of the Philox call's word 2 e + n.
 KernelExpander::Words KernelExpander::wordsByQueries(const DropoutState &state, Value i, Value jj) {
   auto call =
       random(state, add(mul(add(state.rowBlock, i), 8), laneRow), add(mul(add(state.columnBlock, jj), 4), quad));

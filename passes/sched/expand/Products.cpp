@@ -235,9 +235,9 @@ void Products::multiplyTf32(tile::MmaOp op, Value acc, bool transpose) {
     set(parts.getSmall(), small, at);
   };
   // A step along the contracted axis takes three products and splits both operands. ptxas moves the loads of all
-  // unrolled steps to the front, which would take more registers than a thread has. Two unrolled steps hide the latency
-  // of the loads. If the left operand is in registers, the step indexes these registers, so that all steps are
-  // unrolled.
+  // unrolled steps to the front. If all steps were unrolled, these loads would take more registers than a thread has;
+  // two unrolled steps suffice to hide the latency of the loads. If the left operand is in registers, all steps must be
+  // unrolled, because a step indexes these registers.
   constexpr int64_t stepsTogether = 2;
   const bool leftShared = inShared(op.getLhs());
   auto step = [&](Value kk) {

@@ -1,7 +1,8 @@
 //===- Products.h - Matrix instructions and their operands -----------------===//
 //
-// A product is wgmma where the kernel has producer warps, else mma.sync of 16-bit floats, or three products of tf32
-// halves for float32. The left operand is an `a` fragment, packed from a register tile or loaded from shared memory.
+// A product becomes wgmma in kernels with producer warps, and mma.sync in other kernels. mma.sync multiplies 16-bit
+// floats in one instruction. Each float32 is split into a sum of two tf32 numbers, so that a product of float32 takes
+// three instructions. The left operand is an `a` fragment, packed from a register tile or loaded from shared memory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,7 +19,8 @@ protected:
   LogicalResult expandOp(tile::MmaOp op);
   LogicalResult expandOp(sched::MmaWaitOp op);
   LogicalResult expandOp(tile::ConvertOp op);
-  /// Converts the 16 columns from 16 kk on (for f32, 8 columns from 8 kk on) of rows i from a `c` to an `a` fragment.
+  /// Converts one block of 16 rows, number i, from a `c` to an `a` fragment: the 16 columns from 16 kk on (for f32, the
+  /// 8 columns from 8 kk on).
   void packBlock(tile::ConvertOp op, Value source, Value fragment, Value i, Value kk);
 
   /// Each warpgroup runs m64nNk16: one instruction for each 16 of the contracted axis, for all columns at once.
@@ -26,8 +28,9 @@ protected:
   /// Each warp runs m16n8k16: for each 16 of the contracted axis it loads the left fragments, then 16 columns of the
   /// right operand at a time.
   void multiply16(tile::MmaOp op, Value acc, bool transpose);
-  /// Three m16n8k8 products of tf32 halves: big x small, small x big, big x big. The instruction truncates when it
-  /// accumulates, so that each eight products are summed separately, and added to the accumulator with rounding.
+  /// Splits each float32 into a big and a small tf32 number and runs three m16n8k8 products: big x small, small x big,
+  /// big x big. The instruction truncates when it accumulates. Therefore the three products start from zero for each 8
+  /// of the contracted axis, and their sum is added to the accumulator by a float32 addition, which rounds.
   void multiplyTf32(tile::MmaOp op, Value acc, bool transpose);
 
   /// Loads by ldmatrix the warp's rows of a left operand, stored by rows or by columns: the 16 columns from 16 kk on,
@@ -45,9 +48,10 @@ protected:
     Value base, step;
     bool isAligned = true;
   };
-  /// Loads the float at a row and a column of a shared tile. With steps, the lane's swizzled address is one register,
-  /// and all loads of the lane are at constant distances from that address. Without steps each load has its own
-  /// address, which ptxas computes before the loop and spills.
+  /// Loads the float at a row and a column of a shared tile. If the layout is swizzled and the column is aligned, the
+  /// steps are applied to the lane's swizzled address: all loads of the lane are at constant distances from that
+  /// address, which is in one register. Otherwise each load has its own address, which ptxas computes before the loop
+  /// and spills.
   Value loadFloat(Value shared, Value stage, const SteppedIndex &row, const SteppedIndex &column);
 };
 

@@ -70,7 +70,8 @@ void KernelExpander::reduceColumns(tile::ReduceOp op, Value source, Value buffer
       op.getKind() != tile::Reduction::Sum; // combining with the same value again does not change a maximum or minimum
   int64_t columns = laneShape(source)[1];
   forEachPlace(buffer, [&](Value i, Value r, Value, Value, SmallVector<Value> at) {
-    // A sum over all lanes must include its initial value only once: it is added after the lanes are combined.
+    // A sum over all lanes must include the initial value only once, so the value is added after the lanes are
+    // combined.
     bool initFirst = op.getInit() && (repeatable || op.getPerLane());
     Value init = op.getInit() ? get(buffers.lookup(op.getInit()), at) : Value();
     set(initFirst ? init : identityFor(op), buffer, at);

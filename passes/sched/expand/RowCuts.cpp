@@ -1,4 +1,4 @@
-//===- RowCuts.cpp - Compare columns with a bound of the row ----------===//
+//===- RowCuts.cpp - Compare the column with a bound that each row has ----------===//
 
 #include "passes/Cloning.h"
 #include "passes/analysis/dataflow/Dependences.h"
@@ -88,7 +88,7 @@ void MapElements::openCuts(tile::MapOp op, Value i, Value r) {
         tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
   }
   // ColumnsBelowOp packs a comparison into one word, with a bit for each column. A condition that combines several such
-  // comparisons is packed, too, for example where a row sees several intervals of keys.
+  // comparisons becomes a word, too: for example a mask that has several intervals of keys for each row.
   auto wordOf = [&](Value condition) -> Value {
     Operation *by = condition.getDefiningOp();
     if (Value below = columnsBelow.lookup(by))

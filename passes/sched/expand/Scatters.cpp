@@ -1,6 +1,6 @@
-//===- Scatters.cpp - Tiles stored or added to places that index tiles say ---===//
+//===- Scatters.cpp - Store or add the elements of a tile at indices that tiles hold ---===//
 //
-// An element is stored by its first holder, at the place that its indices say. Where the op is marked for that and the
+// An element is stored by the first lane that holds it, at the element's indices. If the op is marked for pairs and the
 // whole tile is within the view, a lane stores two columns together (Pairs.cpp). With `sched.eights`, the four lanes of
 // a row exchange the pairs of four blocks of 8 columns, and each lane writes one of these blocks, 16 bytes.
 //

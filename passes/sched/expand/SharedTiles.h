@@ -1,7 +1,8 @@
 //===- SharedTiles.h - Tiles in shared memory ------------------------------===//
 //
-// A shared tile is a stage of a ring, or a buffer through which lanes exchange a register tile. The first holder of an
-// element writes the element; all threads synchronise before others read.
+// A shared tile is a stage of a ring, or a buffer through which lanes exchange a register tile. Several lanes may hold
+// the same element of a register tile: the first of them, the element's first holder, writes the element. All threads
+// synchronise before other lanes read the element.
 //
 //     SharedTiles.cpp    buffers, elements, writes of register tiles
 //     Exchanges.cpp      barriers, conversions from one layout to another
@@ -29,9 +30,9 @@ protected:
   /// The type of an output tile in shared memory.
   TileType stagedType(TileType type, Type element);
   /// The layout of relative-position values in a kernel with ping-pong: each value is stored next to the value of the
-  /// previous distance, which belongs to the next column. A lane then reads the two columns of a row by one load. These
-  /// loads come before the ping-pong region, which other warpgroups wait to enter. In other kernels the shared memory
-  /// for the second copy is worth more than the saved loads.
+  /// previous distance, which belongs to the next column. A lane then reads the two columns of a row by one load. Other
+  /// warpgroups may wait while a warpgroup executes these loads, which come before its ping-pong region. In other
+  /// kernels the shared memory of the second copy is worth more than the saved loads, and `type` is returned unchanged.
   TileType inPairs(TileType type);
   static bool isInPairs(Value shared) { return cast<TileType>(shared.getType()).hasAxis("pair"); }
   /// Creates a shared buffer for the exchange of a tile of `type`.
@@ -69,13 +70,14 @@ protected:
   LogicalResult exchange(tile::ConvertOp op);
   /// Whether TMA or a warpgroup's product reads the shared tile.
   bool isReadAsynchronously(Value tile);
-  /// Whether `op` adds whole rows of a shared tile that are contiguous in shared and global memory; from sm_90 on.
+  /// Whether TMA adds the shared tile of `op` to global memory in whole rows. The rows must be contiguous in shared and
+  /// in global memory, and the architecture must be sm_90 or later.
   bool addsByRows(Operation *op);
   /// Synchronises all threads that exchange tiles: those of the role, or of the thread block.
   void synchronizeAll();
   /// Synchronises the threads of the warpgroup.
   void synchronizeWarpgroup();
-  /// Synchronises all threads, unless no op has accessed shared memory since the last such barrier.
+  /// Synchronises all threads if an op may have accessed shared memory since the last such barrier.
   void synchronize();
   /// Synchronises all threads before a copy, if an op has read shared memory since the last such barrier: the copy may
   /// overwrite memory that has been read.

@@ -1,8 +1,8 @@
 //===- TileBuffers.h - The registers that hold tiles -------------------------===//
 //
 // A register tile is an SSA value. The array of fragments that holds a tile is a buffer, which ops write in place. An
-// op reuses the buffer of an operand that has no later reader, or writes directly to the buffer where its result will
-// be needed: the buffer of a loop's carried tile, or of the tile that a branch yields on its other side.
+// op reuses the buffer of an operand that has no later reader. Or it writes directly to the buffer where the op's
+// result will be needed: the buffer of a tile that a loop carries, or of the tile that a branch's other region yields.
 //
 //     m = reduce(s, init m_old)     m_old has no later reader: m reuses its buffer,
 //     next(m)                       which is also the buffer of the carried tile
@@ -26,16 +26,16 @@ public:
   Value columnElement(Value tile, Value j, Value c);
   /// Whether a vector is spread over the lanes of a warp: each lane has one element of every 32 columns.
   bool isSpread(Value vector);
-  /// Whether an op after `op` reads `value`. Ops on the other side of a branch around `op` do not count. The ops of a
-  /// probability chain count as reading at the chain's last op.
+  /// Whether an op after `op` reads `value`. Ops in the other region of a branch around `op` do not count. An op of a
+  /// probability chain reads its operands where the chain is expanded, at the chain's last op.
   bool isReadAfter(Value value, Operation *op);
   /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
   bool diesAt(Value value, Operation *op);
   /// A buffer for `result` of `op`: the buffer of an operand of the same type that has no later reader, preferably of
-  /// the operand that already lies where a loop carries the result; otherwise a new buffer.
+  /// the operand whose buffer is the result's destination(); otherwise a new buffer.
   Value bufferFor(Operation *op, Value result, ValueRange reusable);
   /// The buffer that `result` will be moved to, if the buffer's current content has no later reader: the buffer of the
-  /// carried tile whose next value is `result`, or of the tile that the other side of a branch yields.
+  /// carried tile whose next value is `result`, or of the tile that the other region of a branch yields. Else null.
   Value destination(Value result);
   /// The buffer of `value`. Null if the result of `op` has another type, or if an op after `op` reads `value` or a tile
   /// that has reused the buffer.
@@ -67,7 +67,7 @@ protected:
   IRMapping buffers;                  ///< maps each tile to its buffer
   llvm::DenseMap<Value, Value> heirs; ///< maps each reused buffer to the last tile that reused it
   llvm::DenseMap<Operation *, Operation *>
-      chainEnds; ///< maps each op of a probability chain but the last to the last, where the chain is expanded
+      chainEnds; ///< maps each earlier op of a probability chain to the chain's last op, where the chain is expanded
 };
 
 } // namespace attune::expansion

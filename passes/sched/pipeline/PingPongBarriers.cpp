@@ -81,7 +81,7 @@ private:
   Value i32(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
 
   /// Computes the barriers of this warpgroup and of the next one at the start of the role. There the last warpgroup
-  /// arrives at the barrier of warpgroup 0, which enters its section first.
+  /// also arrives at the barrier of warpgroup 0, so that warpgroup 0 enters its section first.
   void giveFirst() {
     const auto nsw = arith::IntegerOverflowFlags::nsw;
     Value thread = sched::ThreadIdOp::create(builder, loc);

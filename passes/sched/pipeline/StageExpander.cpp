@@ -42,8 +42,8 @@ private:
 
   bool isTile(Value value) { return isa<tile::TileType>(value.getType()); }
 
-  /// A loop carries register tiles and i32. A tile in shared memory cannot be carried, as later writes replace it for
-  /// all warps.
+  /// A loop carries register tiles and i32 values. It cannot carry a tile in shared memory, because a later write
+  /// overwrites such a tile for all warps.
   static bool isCarriable(Type type) {
     auto tile = dyn_cast<tile::TileType>(type);
     return tile ? tile.getSpace() == tile::MemorySpace::Register : type.isInteger(32);

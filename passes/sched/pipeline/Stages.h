@@ -13,12 +13,13 @@
 // stage 1 in that step, and "stage" below means this 0 or 1. The stage in the attribute is called the written stage.
 // A step results in a loop over the tiles after the first, which has one stage less and whose ops keep their order.
 //
-// A release that would run before an op that reads its tiles is placed after the last such op.
+// A release of a ring stage (`sched.release`) is placed after the last op that reads the stage, even if its `sched.at`
+// names an earlier place.
 //
 // If both stages read a slot of a ring, each stage has a sched.slot of its own, because a slot is not carried in
-// registers. A slot depends on the wait for its ring stage; the release that lists the slot names the ring. Scalars,
-// such as a tile's origin, are recomputed by each stage for its own tile. A message comes with a ring stage, and is
-// read between the wait for that ring stage and its release.
+// registers. A slot depends on the wait for its ring stage. The release that lists the slot among its operands shows
+// which ring the slot belongs to. Scalars, such as a tile's origin, are recomputed by each stage for its own tile. A
+// message comes with a ring stage, and is read between the wait for that ring stage and its release.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -49,7 +50,7 @@ public:
   /// The stage and order of `step` in the loop that results from this expansion step.
   sched::AtAttr placeAfter(Step step) const;
 
-  /// The stage of `op` in this expansion step: 0, or 1 for every later written stage.
+  /// The stage of `op` in this expansion step: 0, or 1 for every later stage in `sched.at`.
   int64_t stageOf(mlir::Operation *op) const { return std::min<int64_t>(places.lookup(op).stage, 1); }
   /// The stage of the op that defines `value`; 0 if `value` is defined outside of the body.
   int64_t stageOf(mlir::Value value) const;
@@ -58,11 +59,12 @@ public:
   /// Whether stage 0 has to pass `value` on to stage 1.
   bool crosses(mlir::Value value) const;
 
-  /// The least written stage of the ops of stage 1 that read `value`, directly or through scalars that each stage
-  /// recomputes.
+  /// Among the ops of stage 1 that read `value`, directly or through scalars that each stage recomputes: the least
+  /// stage that their `sched.at` has before the first expansion step.
   int64_t writtenStageOfReader(mlir::Value value) const;
 
-  /// Emits an error if an op would run before an op that it reads. For loops before their first expansion step.
+  /// Emits an error if an op would run before an op whose result it reads. Must be called before the first expansion
+  /// step.
   mlir::LogicalResult verify();
   llvm::SmallVector<Step> inOrder(std::optional<int64_t> stage = std::nullopt);
 

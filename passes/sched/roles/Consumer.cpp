@@ -206,7 +206,7 @@ void WarpSpecializer::fillStored(Ring &ring, Position at) {
   placeAs(ring.tile, sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   placeAs(ring.tile, sched::StoreTileOp::create(builder, loc, ring.value(), ring.buffer, at.stage));
   auto commit = sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
-  // The commit gets the whole attribute, including the ping-pong mark.
+  // The commit gets the whole `sched.at` of the store, including the ping-pong mark.
   if (Attribute whole = ring.tile->getAttr(sched::atAttr))
     commit->setAttr(sched::atAttr, whole);
   ring.tile->erase();
@@ -292,8 +292,8 @@ void WarpSpecializer::readStage(Ring &ring, Position at, bool refilled, bool wai
     // Products read a stage as a warpgroup, maps read it lane by lane. If lanes arrive one by one while a product is
     // under way, without a sync_lanes before, ptxas assumes diverged lanes and serialises the products.
     SmallVector<Operation *> ends;
-    // Every lane reads a message that came with the stage. As one lane then arrives for the warp, the lanes
-    // synchronise.
+    // If a message came with the stage, every lane has read it. One lane then arrives for the whole warp, so the lanes
+    // synchronise first.
     const bool cameWithMessage = waited;
     if (cameWithMessage || (isa_and_nonnull<tile::MapOp>(last) && (ring.isStored || !byLanes(ring))))
       ends.push_back(sched::SyncLanesOp::create(builder, loc));

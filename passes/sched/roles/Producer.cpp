@@ -84,8 +84,8 @@ void WarpSpecializer::copyWithColumns(IRMapping &mapping, Position at, ArrayRef<
     onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, visit[1], i32(0)), store);
   else
     store();
-  // For a full tile, lanes store nothing and do not wait for the stage. sync_lanes keeps them from running ahead of the
-  // copying lane, because each lane must arrive exactly once each time the stage is filled.
+  // For a tile without masked keys, lanes store nothing and do not wait for the stage. sync_lanes keeps them from
+  // running ahead of the copying lane, because each lane must arrive exactly once each time the stage is filled.
   sched::SyncLanesOp::create(builder, loc);
   sched::CommitOp::create(builder, loc, keys.barriers, at.stage);
 }

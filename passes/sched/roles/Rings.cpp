@@ -63,8 +63,9 @@ bool WarpSpecializer::areTogether(const Ring &a, const Ring &b) {
     return false;
   if (!a.isStored)
     return !b.isStored && first == firstOther && last == lastOther;
-  // With shared barriers, the one wait has the stage of either conversion, and the one release has the stage and order
-  // of either last reader. So the conversions must agree in stage, and the readers in stage and order.
+  // Rings that share barriers have one wait, which gets the stage of a ring's conversion, and one release, which gets
+  // the stage and order of a ring's last reader. So the conversions must agree in stage, and the last readers in stage
+  // and order.
   return b.isStored && whenOf(a.tile).first == whenOf(b.tile).first && whenOf(last) == whenOf(lastOther);
 }
 

@@ -181,9 +181,10 @@ private:
   /// K, also sends the message `visit`: the next tile, and whether this tile is partial.
   void copyStreamed(Ring &ring, IRMapping &mapping, Position at, ArrayRef<Value> visit = {});
 
-  /// Copies K and, for partial tiles, stores per-key vectors (`columns`) to the same stage, which is full when both are
-  /// there. One lane starts the copy, in a branch that also contains the acquire. Without the acquire, which is a loop,
-  /// ptxas would replace the branch by predicates, but not for the copy, which all lanes would then start.
+  /// Copies K and stores per-key vectors (`columns`) to the same stage, which is full when both are there. Where tiles
+  /// are found by a search, only partial tiles get the vectors. One lane starts the copy, in a branch that also
+  /// contains the acquire. Without the acquire, which is a loop, ptxas would replace the branch by predicates, but not
+  /// for the copy, which all lanes would then start.
   void copyWithColumns(IRMapping &mapping, Position at, ArrayRef<Value> visit, Value one);
 
   /// A callback that emits the body of the loop over tiles. `visit` has the message fields that the first warp sends
@@ -230,9 +231,9 @@ private:
   /// Clones, for the rows of each warpgroup, the domain that `ownBegin` searches. The caller erases the clones.
   SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original);
 
-  /// Computes the tile of a ring in the producer instead of in the consumers' loop, with the rings that share its
-  /// barriers. The stage is acquired before the tile is computed, so that the warp keeps no values in registers across
-  /// the wait: the producer has few registers, because the consumers get most of them.
+  /// Computes the tile of a ring in the producer instead of in the consumers' loop, together with the tiles of rings
+  /// that share its barriers. The stage is acquired before the tile is computed, so that the warp keeps no values in
+  /// registers across the wait: the producer has few registers, because the consumers get most of them.
   void computeStaged(Ring &ring, IRMapping &mapping, Position at);
   void storeStage(Ring &ring, IRMapping &mapping, Value stage);
 
@@ -240,8 +241,8 @@ private:
   LogicalResult writeOthers(Value thread, ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
   LogicalResult walkOthers(ArrayRef<Ring *> rings, ArrayRef<Operation *> original);
 
-  /// The producer's side of a ring whose tiles go to memory: lane `one` starts the TMA store of a stage, and the warp
-  /// then releases the stage.
+  /// The producer's side of a ring whose tiles go to memory: the elected lane (`one`) starts the TMA store of a stage,
+  /// and the warp then releases the stage.
   void writeStored(Ring &ring, IRMapping &mapping, Position at, Value one);
 
   void onlyIf(Value condition, function_ref<void()> body);
@@ -252,7 +253,7 @@ private:
   // The consumers
   //===--------------------------------------------------------------------===//
 
-  /// Replaces each tile.block_index by the place of the tile of work along that axis of the grid.
+  /// Replaces each tile.block_index by the position of the tile of work along the op's axis of the grid.
   void placeWork(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original);
 
   LogicalResult writeConsumer(sched::ForWorkOp work, WorkOrder &numbers, ArrayRef<Operation *> original);
@@ -276,8 +277,9 @@ private:
                                       function_ref<void(tile::BlockIndexOp, Value)> tell,
                                       SmallVectorImpl<Value> *begins = nullptr);
 
-  /// Whether each lane arrives to release a stage, rather than one lane for its warp. Required by compute-sanitizer if
-  /// lanes read what lanes have stored (values or a message): it does not count one lane's arrival for other lanes.
+  /// Whether each lane arrives to release a stage, rather than one lane for its warp. Where lanes read values or a
+  /// message that other lanes have stored, each lane arrives, because compute-sanitizer does not count one lane's
+  /// arrival for the other lanes.
   bool byLanes(const Ring &ring) const {
     return ring.isStored || ((visits || !columns.empty()) && ring.barriers == streamed.front().barriers);
   }
@@ -314,8 +316,8 @@ private:
   /// (unless `waited`) before the first reader and, if the stage is `refilled`, the release after the last reader.
   void readStage(Ring &ring, Position at, bool refilled, bool waited = false, AlsoRead also = {});
 
-  /// For a tile in a ring that consumer warps write and read: in place of the op that converts the tile to shared
-  /// memory, emits a write of the tile to the current stage of the ring.
+  /// Replaces the conversion of a tile to shared memory by a write of the tile to the current stage of its ring.
+  /// Consumer warps both write and read such a ring.
   void exchange(Ring &ring, Position at);
 
   /// Replaces a store to memory by a store to a stage of the ring, once the stage is empty. Each lane arrives for its
@@ -342,7 +344,7 @@ private:
   Value tasks;
   /// Buffer of the messages that come with K if tiles are searched: the next tile, and whether this tile is partial.
   Value visits;
-  /// The op that finds the first tile visible to a warpgroup's rows, if that takes a search.
+  /// The op that searches for the first tile visible to a warpgroup's rows; null if no search is needed.
   tile::FirstVisibleOp ownBegin;
   /// The rings that producer warps other than the first fill, keyed by the index of the first warp that fills them.
   std::map<int64_t, SmallVector<Ring *>> others;
