@@ -225,6 +225,9 @@ LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, Arr
       return emitError() << "a tile of more than 2^31 - 1 elements";
   if (!elementType.isIntOrFloat())
     return emitError() << "element type " << elementType << " is not an integer or a float";
+  if (isa<FloatType>(elementType) && !elementType.isF32() && !elementType.isF16() && !elementType.isBF16())
+    return emitError() << "no target computes tiles of " << elementType
+                       << "; use f16, bf16 or f32, and keep values of 8 bits as bits in tiles of i32";
   return success();
 }
 

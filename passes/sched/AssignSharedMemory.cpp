@@ -1,8 +1,8 @@
 //===- AssignSharedMemory.cpp - Offsets of the shared buffers ----------------===//
 //
 // Each buffer gets the lowest offset at which it overlaps no buffer that is alive at the same time. The output tile can
-// thus reuse the memory of Q. A buffer is alive from its first to its last use, counted in ops of the IR block that
-// declares the buffer.
+// thus reuse the memory of Q. A buffer is alive from its first to its last access, counted in ops of the IR block that
+// declares the buffer (Lifetimes.h).
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,6 +7,7 @@
 
 #include "passes/Passes.h"
 #include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/copies/LiveTiles.h"
 #include "passes/analysis/products/WarpgroupRows.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -184,26 +185,23 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// Checks that the buffers of the kernel fit in shared memory. A tile that is loaded in a loop takes one buffer for
-  /// each stage of its ring. The output reuses a buffer that has no later reader, except in persistent kernels.
+  /// Checks that the shared tiles that are live at the same time fit in shared memory. A tile that is loaded in a loop
+  /// takes one buffer for each stage of its ring. The output reuses the memory of a tile that is no longer live, except
+  /// in persistent kernels.
   LogicalResult verifyBudget(tile::KernelOp kernel) {
     const ArchInfo *info = findArch(arch);
     if (!info || info->isCpu())
       return success();
-    int64_t budget = sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock), total = 0;
+    const int64_t budget = sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock);
+    int64_t total = 0;
     std::string buffers;
     auto count = [&](StringRef name, int64_t stages, int64_t bytes) {
       total += stages * bytes;
       buffers += (buffers.empty() ? "" : ", ") + (name.empty() ? "tile" : name.str()) + " " +
                  (stages > 1 ? std::to_string(stages) + " x " : "") + std::to_string(bytes);
     };
-    kernel.walk([&](Operation *op) {
-      auto type = isa<tile::LoadOp, tile::ConvertOp, tile::WindowOp>(op) ? cast<TileType>(op->getResult(0).getType())
-                                                                         : TileType();
-      if (!type || type.getSpace() != tile::MemorySpace::Shared)
-        return;
-      count(tile::nameOf(op->getResult(0)), ringDepth(op), type.bytes());
-    });
+    for (Operation *op : largestLiveTiles(kernel))
+      count(tile::nameOf(op->getResult(0)), ringDepth(op), cast<TileType>(op->getResult(0).getType()).bytes());
     if (kernel->hasAttr(sched::persistentAttr))
       kernel.walk([&](tile::StoreOp store) {
         if (tile::OperandAttr operand = tile::operandOf(store.getView()); operand && operand.isTiled())

@@ -26,6 +26,11 @@ func.func private @bad(!tile.tile<q 16, index, register>)
 
 // -----
 
+// expected-error @+1 {{no target computes tiles of 'f8E4M3FN'; use f16, bf16 or f32, and keep values of 8 bits as bits in tiles of i32}}
+func.func private @bad(!tile.tile<q 16 x k 16, f8E4M3FN, register>)
+
+// -----
+
 // expected-error @+1 {{expected 'shared' or 'register'}}
 func.func private @bad(!tile.tile<q 16, f32, global>)
 

@@ -9,8 +9,36 @@
 
 namespace attune {
 
-/// A shared buffer is live from its `sched.shared` op to the last op of the same IR block that uses the buffer or
-/// contains a use. A buffer that is used in a loop is therefore live to the end of the loop.
+/// The op after which the shared memory that the asynchronous op `read` reads is free: the wait that completes the
+/// group of `read`. If no such wait follows in the IR block that commits the group, the result is that block's last op.
+template <typename CommitOp, typename WaitOp> mlir::Operation *waitFor(mlir::Operation *read) {
+  // The commit is in the IR block of `read`, or in the block of a loop around `read`.
+  for (mlir::Operation *op = read; op && !mlir::isa<sched::RoleOp>(op); op = op->getParentOp()) {
+    int64_t newerGroups = -1; // committed after the group of `read`; -1 before that group is committed
+    for (mlir::Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
+      if (mlir::isa<CommitOp>(next))
+        ++newerGroups;
+      else if (auto wait = mlir::dyn_cast<WaitOp>(next); wait && int64_t(wait.getPending()) <= newerGroups)
+        return wait;
+    }
+    if (newerGroups >= 0)
+      return &op->getBlock()->back();
+  }
+  return read;
+}
+
+/// The last op during which `user` reads or writes shared memory.
+inline mlir::Operation *endOfAccess(mlir::Operation *user) {
+  if (mlir::isa<sched::MmaAsyncOp>(user))
+    return waitFor<sched::MmaCommitOp, sched::MmaWaitOp>(user);
+  if (mlir::isa<sched::StoreBoxOp, sched::AddRowsOp>(user))
+    return waitFor<sched::CommitBoxesOp, sched::WaitBoxesOp>(user);
+  return user;
+}
+
+/// A shared buffer is live from its `sched.shared` op to the last op of the same IR block that accesses the buffer or
+/// contains an access. A buffer that is used in a loop is therefore live to the end of the loop. An access by an
+/// asynchronous op lasts until the wait for this op.
 struct Lifetime {
   sched::SharedOp buffer;
   mlir::Operation *first, *last;
@@ -19,8 +47,13 @@ struct Lifetime {
     Lifetime lifetime{buffer, buffer, buffer};
     mlir::Block *block = buffer->getBlock();
     for (mlir::Operation *user : buffer.getResult().getUsers())
-      if (mlir::Operation *ancestor = block->findAncestorOpInBlock(*user); lifetime.last->isBeforeInBlock(ancestor))
-        lifetime.last = ancestor;
+      for (mlir::Operation *access : {user, endOfAccess(user)}) {
+        mlir::Operation *ancestor = block->findAncestorOpInBlock(*access);
+        if (!ancestor) // the wait is outside of the buffer's block
+          ancestor = &block->back();
+        if (lifetime.last->isBeforeInBlock(ancestor))
+          lifetime.last = ancestor;
+      }
     return lifetime;
   }
 

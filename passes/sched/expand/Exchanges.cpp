@@ -14,9 +14,10 @@ namespace attune::expansion {
 static bool touchesShared(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        const bool touches = isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp,
-                                 sched::StoreMatrixOp, sched::ScaleSharedOp, sched::CopyAsyncOp, sched::WaitCopiesOp,
-                                 sched::CopyToGlobalOp, sched::AddRowsOp, sched::MmaAsyncOp, sched::BarrierOp>(inner);
+        const bool touches =
+            isa<sched::LoadMatrixOp, sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp,
+                sched::ScaleSharedOp, sched::CopyAsyncOp, sched::WaitCopiesOp, sched::CopyToGlobalOp, sched::AddRowsOp,
+                sched::MmaAsyncOp, sched::MmaWaitOp, sched::BarrierOp>(inner);
         return touches ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
