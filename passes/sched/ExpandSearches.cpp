@@ -171,7 +171,8 @@ private:
 
   Value testedBy(Value window) { return tile::named(plusLane(window), "asked"); }
 
-  /// Whether groups of tiles are tested before single tiles: in a search whose votes a later search receives.
+  /// Whether the search tests groups of 32 tiles before single tiles. It does so if a later op reads the results that the
+  /// search returns for its last window of 32 tiles (the ballots of the warp's lanes).
   bool testsGroupsFirst() {
     return !search.getGroups().empty() &&
            llvm::any_of(search.getWindow(), [](Value answer) { return !answer.use_empty(); });

@@ -78,8 +78,8 @@ struct Softmax {
     return ops;
   }
 
-  /// The wait for the product that updates the accumulator; the wait for the next V, if that is the op before; and all
-  /// later waits for products and releases up to `output`.
+  /// The ops before `output` that wait for products or release ring stages, from `wait` on. If the op directly before
+  /// `wait` waits for the next tile of V, the result starts with that op.
   SmallVector<Operation *> waits() {
     SmallVector<Operation *> waits;
     if (auto values = dyn_cast_or_null<sched::WaitOp>(wait->getPrevNode()))

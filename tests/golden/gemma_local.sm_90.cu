@@ -129,8 +129,8 @@ __device__ __forceinline__ long long clamp_index(long long index, long long exte
   return max(min(index, extent - 1), 0ll);
 }
 
-/// Returns `number`, copied by asm so that the compiler does not know that the copy is equal. Values that depend on
-/// the copy are therefore computed here, and not kept in registers since equal values were computed from `number`.
+/// Returns `number`, copied by asm so that the compiler does not know that the copy is equal. The compiler therefore
+/// computes values from the copy anew, instead of keeping the equal values computed from `number` in registers.
 __device__ __forceinline__ unsigned opaque(unsigned number) {
   unsigned same;
   asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));

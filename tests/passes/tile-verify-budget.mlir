@@ -17,6 +17,8 @@ tile.kernel @kernel(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16) gr
   %l = tile.splat %zero : f32 -> <q 64, f32, register>
   %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
     %k = tile.load %K[%c0, %c0, %k0] limit %Sk {tile.name = "k_tile"} : !tile.view<4, bf16> -> !tile.tile<k 32 x d 64, bf16, shared>
-    tile.yield %l0 : !tile.tile<q 64, f32, register>
+    %s = tile.mma %q, %k : !tile.tile<q 64 x d 64, bf16, shared>, !tile.tile<k 32 x d 64, bf16, shared> -> !tile.tile<q 64 x k 32, f32, register>
+    %l1 = tile.reduce sum %s over "k" init %l0 : !tile.tile<q 64, f32, register>, !tile.tile<q 64 x k 32, f32, register> -> !tile.tile<q 64, f32, register>
+    tile.yield %l1 : !tile.tile<q 64, f32, register>
   }
 }

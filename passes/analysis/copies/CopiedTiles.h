@@ -26,14 +26,15 @@ inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
 inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) { return followFromTile(loop, load->getOperands()); }
 
 /// The number of stages of the ring that holds the result of `op`, or the tile that `op` stores. Without a `sched.ring`
-/// attribute the ring has one stage outside of loops, for stores, and for tiles that the computing warps themselves
-/// write to shared memory. In a loop the ring of another tile then has as many stages as the ring of the loop's first
-/// copy, or two if that copy has no such attribute either.
+/// attribute the ring has one stage outside of loops, for stores, and for tiles of rows and columns that are converted
+/// from registers, because the computing warps write these themselves. In a loop the ring of another tile then has as
+/// many stages as the ring of the loop's first copy, or two if that copy has no such attribute either.
 inline int64_t ringDepth(mlir::Operation *op) {
   if (sched::RingAttr ring = sched::ringOf(op))
     return ring.getStages();
-  if (auto convert = mlir::dyn_cast<tile::ConvertOp>(op); convert && !tile::isRelative(convert.getResult().getType()))
-    return 1;
+  if (auto convert = mlir::dyn_cast<tile::ConvertOp>(op))
+    if (tile::TileType type = convert.getResult().getType(); type.rank() == 2 && !tile::isRelative(type))
+      return 1;
   auto loop = op->getParentOfType<tile::ForBlocksOp>();
   if (!loop || op->getNumResults() == 0)
     return 1;

@@ -90,8 +90,9 @@ protected:
   bool followsFromRow(tile::MapOp op, Value value);
   /// The values of row (i, r) for the region arguments of `op` that are the same along a row.
   IRMapping rowOf(tile::MapOp op, Value i, Value r);
-  /// Computes a word for each cut of `op` in row (i, r), with one bit for each column of the lane, and words of the
-  /// conditions that combine several cuts.
+  /// Evaluates the comparisons that are cuts (isCut) for row (i, r) of `op`. The result of each is a word with one bit
+  /// for each column that the lane holds: whether the comparison is true there. A condition that combines several cuts
+  /// gets a word as well.
   void openCuts(tile::MapOp op, Value i, Value r);
   SmallVector<Value> interleavedAt(Value i, Value r);
   void forEachInterleaved(function_ref<void(Value i, Value r)> body);
