@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
+#include <deque>
 #include <functional>
 
 namespace attune::testing {
@@ -31,17 +32,33 @@ public:
   /// Fails the test where an addition, subtraction or multiplication wraps, if `mayWrap` is false.
   explicit RegionInterpreter(Leaf leaf, bool mayWrap = true) : leaf(std::move(leaf)), mayWrap(mayWrap) {}
 
-  void set(mlir::Value value, Scalar scalar) { values[value] = scalar; }
-  Scalar get(mlir::Value value) const { return values.at(value); }
+  RegionInterpreter(RegionInterpreter &&) = default; // steps point to slots, so that a copy would write the original's
+
+  void set(mlir::Value value, Scalar scalar) { *slotOf(value) = scalar; }
+  Scalar get(mlir::Value value) const { return *slots.at(value); }
   /// Evaluates the ops of `block` up to its terminator and gives the terminator's first operand, if any.
   Scalar run(mlir::Block &block);
-  /// Forgets nothing; evaluates one op.
+  /// Evaluates one op, whose operands have values.
   void run(mlir::Operation &op);
 
 private:
+  using Rule = std::function<Scalar(llvm::ArrayRef<Scalar> operands)>;
+  /// What an op computes, and where its operands and its result are. An op is decoded when it is first run.
+  struct Step {
+    Rule rule;
+    llvm::SmallVector<const Scalar *, 3> operands;
+    Scalar *result = nullptr; ///< null for an op without a result
+  };
+
+  Step decode(mlir::Operation &op);
+  Rule ruleOf(mlir::Operation &op);
+  Scalar *slotOf(mlir::Value value);
+
   Leaf leaf;
   bool mayWrap;
-  llvm::DenseMap<mlir::Value, Scalar> values;
+  std::deque<Scalar> scalars; ///< of all values; their addresses stay
+  llvm::DenseMap<mlir::Value, Scalar *> slots;
+  llvm::DenseMap<mlir::Operation *, Step> steps;
 };
 
 } // namespace attune::testing

@@ -138,6 +138,9 @@ public:
     bool full;
   };
 
+  /// Forgets the tables' entries, which follow from the launch.
+  void beginLaunch() { entries.clear(); }
+
   /// Calls `tell` for each tile of the segments.
   std::vector<Segment> segments(const Sizes &sizes, int64_t first,
                                 const std::function<void(int64_t tile, bool visited, bool full)> &tell) {
@@ -232,8 +235,8 @@ private:
     RegionInterpreter interpreter([this, &sizes](mlir::Operation *inner, llvm::ArrayRef<Scalar> x) -> Scalar {
       if (auto element = mlir::dyn_cast<tile::ElementOp>(inner)) {
         auto parameter = element.getView().getDefiningOp<tile::ParamOp>();
-        for (const auto &tables : {bounds, boundsOfPart})
-          for (const BoundsTable &table : tables)
+        for (const auto *tables : {&bounds, &boundsOfPart})
+          for (const BoundsTable &table : *tables)
             if (table.name == parameter.getName()) {
               const size_t before = 2 + table.byBatch + table.byHead;
               return bound(sizes, table, x[1].integer, x.drop_front(before),
@@ -261,8 +264,8 @@ private:
 
   /// The least (end 0) or the greatest (end 1) that the table's value has in a tile of queries, of keys or of both. A
   /// tile that is not known to be `inRange` may lie behind the last and reads it.
-  static Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, llvm::ArrayRef<Scalar> tiles,
-                      llvm::ArrayRef<bool> inRange) {
+  Scalar bound(const Sizes &sizes, const BoundsTable &table, int64_t end, llvm::ArrayRef<Scalar> tiles,
+               llvm::ArrayRef<bool> inRange) {
     REQUIRE(tiles.size() == size_t(table.queries > 0) + size_t(table.keys > 0));
     REQUIRE(inRange.size() == tiles.size());
     auto span = [](int64_t tile, int64_t size, int64_t count, bool inRange) {
@@ -280,9 +283,16 @@ private:
       REQUIRE(table.keys == sizes.tileK * (table.queries ? 1 : table.tiles));
       k = span(tiles.back().integer, table.keys, sizes.Sk, inRange.back());
     }
+    const auto [known, isNew] = entries.try_emplace(std::tuple(table.name, end, q, k));
+    if (isNew)
+      known->second = computedBound(sizes, table.value, end, q, k);
+    return known->second;
+  }
+
+  using Range = std::pair<int64_t, int64_t>;
+  static Scalar computedBound(const Sizes &sizes, mlir::Value tabled, int64_t end, Range q, Range k) {
     std::optional<Scalar> result;
     RegionInterpreter interpreter = regionInterpreter(sizes);
-    mlir::Value tabled = table.value;
     mlir::Block &region = *tabled.getParentBlock();
     interpreter.set(region.getArgument(0), Scalar::of(sizes.b));
     interpreter.set(region.getArgument(1), Scalar::of(sizes.h));
@@ -302,6 +312,8 @@ private:
       }
     return *result;
   }
+
+  std::map<std::tuple<std::string, int64_t, Range, Range>, Scalar> entries; ///< of tables, for the current launch
 };
 
 /// One mask as attn, and what is emitted for it in either direction.
@@ -464,6 +476,7 @@ void checkCuts(Loop &loop, const Sizes &sizes, const std::vector<bool> &visible,
 void check(Case &mask, const Sizes &sizes, Tight tight, Found &found, std::mt19937_64 &random) {
   std::vector<bool> visible = mask.visible(sizes);
   for (auto &loop : mask.loops) {
+    loop->beginLaunch();
     bool keysFixed = loop->fixed == MaskAxis::Keys;
     int64_t rows = keysFixed ? sizes.Sk : sizes.Sq, step = keysFixed ? sizes.tileK : sizes.tileQ;
     for (int64_t first = 0; first < rows; first += step) {
