@@ -11,7 +11,7 @@ using namespace attune::tests;
 
 namespace {
 
-void runGroup(const std::string &name, size_t ofSample = 8) {
+void runGroup(const std::string &name, size_t ofSample = 12) {
   const bool found = forEachCase(
       name,
       [](const Case &test) {

@@ -22,7 +22,7 @@ using attune::reference::HostTensor;
 
 namespace {
 
-void runGroup(const std::string &name, size_t ofSample = 5) {
+void runGroup(const std::string &name, size_t ofSample = 7) {
   const bool found = forEachCase(
       name,
       [](const Case &test) {
