@@ -11,6 +11,19 @@ using namespace attune;
 
 // Limits are from the CUDA C++ Programming Guide, "Compute Capabilities". Rates are from the parts' data sheets.
 // mmaTflops of sm_90 is the rate that mma.sync reaches, about two thirds of the 989 of wgmma (sm_90a).
+static constexpr ProductUnit mmaSync = {"mma.sync",
+                                        Issuer::Warp,
+                                        false,
+                                        16,
+                                        8,
+                                        4,
+                                        ProductSpace::Registers,
+                                        ProductSpace::Registers,
+                                        ProductSpace::Registers};
+static constexpr ProductUnit wgmma = {
+    "wgmma", Issuer::Warpgroup, true, 64, 256, 2, ProductSpace::Either, ProductSpace::Shared, ProductSpace::Registers};
+static constexpr ProductUnit ofWarps[] = {mmaSync}, ofWarpgroups[] = {mmaSync, wgmma};
+
 // clang-format off
 static constexpr std::array<ArchInfo, 7> archs = {{
     {.name = "sm_80", .part = "A100 SXM 80 GB", .computeMajor = 8, .computeMinor = 0,
@@ -18,37 +31,41 @@ static constexpr std::array<ArchInfo, 7> archs = {{
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 17, .maxThreadsPerSM = 2048,
      .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 108, .clockGHz = 1.41, .mmaTflops = 312,
      .memoryBytesPerSecond = 2.039e12, .l2Bytes = 40.0 * (1 << 20), .specialPerClockPerSM = 16,
-     .fmaPerClockPerSM = 64, .sharedBytesPerClockPerSM = 128},
+     .fmaPerClockPerSM = 64, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps},
     {.name = "sm_86", .part = "RTX A6000", .computeMajor = 8, .computeMinor = 6,
      .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 17, .maxThreadsPerSM = 1536,
      .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 16, .smCount = 84, .clockGHz = 1.80, .mmaTflops = 155,
      .memoryBytesPerSecond = 0.768e12, .l2Bytes = 6.0 * (1 << 20), .specialPerClockPerSM = 16,
-     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps},
     {.name = "sm_89", .part = "RTX 4090", .computeMajor = 8, .computeMinor = 9,
      .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 17, .maxThreadsPerSM = 1536,
      .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 24, .smCount = 128, .clockGHz = 2.52, .mmaTflops = 165,
      .memoryBytesPerSecond = 1.008e12, .l2Bytes = 72.0 * (1 << 20), .specialPerClockPerSM = 16,
-     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps},
     {.name = "sm_90", .part = "H200 SXM", .computeMajor = 9, .computeMinor = 0,
      .sharedBytesPerBlock = 227 * 1024, .sharedBytesPerSM = 228 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 2048,
      .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 132, .clockGHz = 1.83, .mmaTflops = 640,
      .memoryBytesPerSecond = 4.8e12, .l2Bytes = 50.0 * (1 << 20), .specialPerClockPerSM = 16,
-     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps,
+     .tma = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true},
     {.name = "sm_90a", .part = "H200 SXM", .computeMajor = 9, .computeMinor = 0,
      .sharedBytesPerBlock = 227 * 1024, .sharedBytesPerSM = 228 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 2048,
      .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 132, .clockGHz = 1.83, .mmaTflops = 989,
      .memoryBytesPerSecond = 4.8e12, .l2Bytes = 50.0 * (1 << 20), .specialPerClockPerSM = 16,
-     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .warpgroups = true},
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarpgroups,
+     .tma = true, .movesRegisters = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true,
+     .ownCubins = true},
     {.name = "sm_120", .part = "RTX 5090", .computeMajor = 12, .computeMinor = 0,
      .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 1536,
      .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 24, .smCount = 170, .clockGHz = 2.41, .mmaTflops = 209,
      .memoryBytesPerSecond = 1.792e12, .l2Bytes = 96.0 * (1 << 20), .specialPerClockPerSM = 16,
-     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128},
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps,
+     .tma = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true},
     {.name = "cpu", .part = "16 cores with AVX-512", .computeMajor = 0, .computeMinor = 0,
      .sharedBytesPerBlock = 512 * 1024, .sharedBytesPerSM = 512 * 1024, .sharedReservedPerBlock = 0,
      .registersPerSM = 32 * 16, .maxRegistersPerThread = 32 * 16, .compilerRegisters = 0, .maxThreadsPerSM = 1,
@@ -86,6 +103,28 @@ const ArchInfo *attune::findArch(std::string_view name) {
   return nullptr;
 }
 
+const ProductUnit *ArchInfo::products(Issuer issuer) const {
+  for (const ProductUnit &unit : productUnits)
+    if (unit.issuer == issuer)
+      return &unit;
+  return nullptr;
+}
+
+std::string attune::archNames(bool (ArchInfo::*has)() const) {
+  std::string names;
+  for (const ArchInfo &arch : archs)
+    if (!has || (arch.*has)())
+      fmt::format_to(std::back_inserter(names), "{}{}", names.empty() ? "" : ", ", arch.name);
+  return names;
+}
+
+const ArchInfo &attune::portableArch(const ArchInfo &arch) {
+  for (const ArchInfo &other : archs)
+    if (other.computeMajor == arch.computeMajor && other.computeMinor == arch.computeMinor && !other.ownCubins)
+      return other;
+  return arch;
+}
+
 static std::string digitsOf(std::string_view text) {
   std::string digits;
   std::copy_if(text.begin(), text.end(), std::back_inserter(digits), [](char c) { return c >= '0' && c <= '9'; });
@@ -106,9 +145,7 @@ static std::string meantArch(std::string_view name) {
 Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
   if (const ArchInfo *arch = findArch(name))
     return arch;
-  std::string valid;
-  for (const ArchInfo &arch : archs)
-    fmt::format_to(std::back_inserter(valid), "{}{}", valid.empty() ? "" : ", ", arch.name);
+  const std::string valid = archNames();
   if (name == "sm_100" || name == "sm_100a")
     return Error{fmt::format("architecture {} is not supported yet; valid are {}", name, valid)};
   return Error{fmt::format("architecture '{}' is unknown; valid are {}{}", name, valid, meantArch(name))};
@@ -117,7 +154,7 @@ Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
 bool attune::runsOn(const ArchInfo &arch, int computeMajor, int computeMinor) {
   // Jetson parts (8.7) have the same major number as desktop parts but do not run their cubins.
   bool jetson = computeMajor == 8 && computeMinor == 7;
-  bool minor = arch.warpgroups ? arch.computeMinor == computeMinor : arch.computeMinor <= computeMinor;
+  bool minor = arch.ownCubins ? arch.computeMinor == computeMinor : arch.computeMinor <= computeMinor;
   return !arch.isCpu() && !jetson && arch.computeMajor == computeMajor && minor;
 }
 
@@ -125,7 +162,7 @@ const ArchInfo *attune::archForDevice(int computeMajor, int computeMinor) {
   const ArchInfo *best = nullptr;
   for (const ArchInfo &arch : archs)
     if (runsOn(arch, computeMajor, computeMinor) &&
-        (!best || std::pair(arch.computeMinor, arch.warpgroups) > std::pair(best->computeMinor, best->warpgroups)))
+        (!best || std::pair(arch.computeMinor, arch.ownCubins) > std::pair(best->computeMinor, best->ownCubins)))
       best = &arch;
   return best;
 }

@@ -834,7 +834,7 @@ static Expected<std::string> explainSource(const Source &source, const CompileOp
                          {"headDim", signature.headDim},
                          {"headDimV", signature.headDimV},
                          {"costModelVersion", costModelVersion},
-                         {"rankedBy", usesWarpgroups(*lowered.request) ? "meanMicroseconds" : "microseconds"},
+                         {"rankedBy", usesAsyncProducts(*lowered.request) ? "meanMicroseconds" : "microseconds"},
                          {"sizes", sizesJson(*lowered.request)},
                          {"plan", planJson(lowered, options, target, nullptr)},
                          {"candidates", candidates}};

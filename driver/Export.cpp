@@ -853,7 +853,7 @@ Expected<std::vector<ExportedFile>> attune::exportKernel(std::span<const KernelI
     sorted.push_back(&image);
   auto rank = [](const KernelImage *image) {
     const ArchInfo &arch = *findArch(image->arch);
-    return std::tuple(arch.computeMajor, arch.computeMinor, arch.warpgroups);
+    return std::tuple(arch.computeMajor, arch.computeMinor, arch.ownCubins);
   };
   std::sort(sorted.begin(), sorted.end(),
             [&](const KernelImage *a, const KernelImage *b) { return rank(a) > rank(b); });

@@ -214,7 +214,7 @@ template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
 
 Plan planOf(tile::KernelOp kernel) {
   Plan plan = sizesAndMarksOf(kernel);
-  plan.producerWarps = int(sched::fillingWarps(kernel));
+  plan.producerWarps = int(sched::producerWarps(kernel));
   plan.stageBiases = kernel->hasAttr(sched::stageBiasesAttr);
   plan.stages = 1;
   kernel.walk([&](tile::LoadOp load) {

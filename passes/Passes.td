@@ -46,7 +46,7 @@ def Recompute : Pass<"attn-recompute", "::mlir::ModuleOp"> {
     After: `attn.attention @dropped ... attributes {..., saves = ["dropout"]}`
   }];
   let options = [
-    Option<"arch", "arch", "std::string", "\"sm_90\"", "architecture, as for attn-tile-size">,
+    Option<"arch", "arch", "std::string", "attune::defaultArch", "architecture, as for attn-tile-size">,
     Option<"memoryBudget", "memory-budget", "int64_t", "0", "bytes that the forward pass may save in addition to O and LSE">,
     ListOption<"save", "save", "std::string", "values that are saved, whatever the cost model predicts">,
     ListOption<"recompute", "recompute", "std::string", "values that are recomputed, whatever the cost model predicts">,
@@ -73,7 +73,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     limits. The sizes (sq, sk, heads, batch) only rank candidates: the kernel is correct for every size.
   }];
   let options = [
-    Option<"arch", "arch", "std::string", "\"sm_90\"", "architecture: cpu, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120">,
+    Option<"arch", "arch", "std::string", "attune::defaultArch", "architecture, a name of arch/ArchInfo.h">,
     Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">,
     Option<"tileQ", "tile-q", "int64_t", "0", "rows of a tile; 0 lets the cost model choose">,
     Option<"tileK", "tile-k", "int64_t", "0", "keys of a tile; 0 lets the cost model choose">,
@@ -424,7 +424,7 @@ def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
     After: `attributes {tile.remarks = ["products are warp-level ..."]}`
   }];
   let options = [
-    Option<"arch", "arch", "std::string", "\"sm_90a\"", "GPU architecture">,
+    Option<"arch", "arch", "std::string", "\"\"", "architecture that must have producer warps; empty: no check">,
     Option<"ordersChosen", "orders-chosen", "bool", "true", "whether tile-place-operands has chosen which axis of each register tile is its rows">
   ];
 }
@@ -696,7 +696,7 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
     Before: `%s = tile.mma %q, %k`
     After: unrolled `scf.for` loops around `sched.load_matrix` and `sched.mma`
   }];
-  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "GPU architecture">];
+  let options = [Option<"arch", "arch", "std::string", "attune::defaultArch", "GPU architecture">];
   let dependentDialects = ["::attune::sched::SchedDialect", "::mlir::scf::SCFDialect"];
 }
 

@@ -17,9 +17,9 @@ struct SavingOptions {
 
 /// The options of the pipeline. 0 and "" leave a decision to the passes.
 struct PipelineOptions {
-  std::string arch = "sm_90"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90" or "sm_120"
-  int64_t sramBudget = 0;     ///< bytes of shared memory a block, 0 for the device's limit
-  PlanChoice fixed = {};      ///< fields of the plan that are fixed; the cost model chooses the others
+  std::string arch = defaultArch; ///< a name of ArchInfo.h
+  int64_t sramBudget = 0;         ///< bytes of shared memory a block, 0 for the device's limit
+  PlanChoice fixed = {};          ///< fields of the plan that are fixed; the cost model chooses the others
   SavingOptions saving = {};
 };
 

@@ -24,7 +24,7 @@ struct Target {
   enum class Kind : uint8_t { Cpu, Cuda };
 
   Kind kind = Kind::Cpu;
-  std::string arch = "cpu"; ///< "cpu", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a" or "sm_120"
+  std::string arch = "cpu"; ///< "cpu", or a GPU architecture such as "sm_90a"
   int device = 0;           ///< CUDA device ordinal, 0 for the CPU
 
   static Target cpu() { return {}; }

@@ -240,7 +240,7 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
                                          attribute.getName().getValue());
   if (isMark && (!isa<attune::tile::KernelOp, KernelOp>(op) || !isa<UnitAttr>(attribute.getValue())))
     return op->emitOpError() << "has " << attribute.getName() << ", which is a mark of a kernel";
-  if (isMark && attribute.getName() != longestFirstAttr && isa<attune::tile::KernelOp>(op) && !fillingWarps(op))
+  if (isMark && attribute.getName() != longestFirstAttr && isa<attune::tile::KernelOp>(op) && !producerWarps(op))
     return op->emitOpError() << "has " << attribute.getName()
                              << ", which is for kernels with producer warps; give sched.roles";
   if (attribute.getName() == functionAttr && (!isa<scf::ForOp>(op) || !isa<StringAttr>(attribute.getValue())))

@@ -26,9 +26,12 @@ AtAttr attune::sched::earliestPlace(Value read, Block &block) {
   return first ? placeOf(first) : AtAttr();
 }
 
-int64_t attune::sched::fillingWarps(Operation *kernel) {
-  auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr);
-  return roles && roles.size() > 1 ? cast<RoleAttr>(roles[0]).getWarps() : 0;
+int64_t attune::sched::producerWarps(Operation *kernel) {
+  int64_t warps = 0;
+  if (auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr); roles && !roles.empty())
+    for (Attribute role : roles.getValue().drop_back())
+      warps += cast<RoleAttr>(role).getWarps();
+  return warps;
 }
 
 int64_t attune::sched::deepestRing(KernelOp kernel) {

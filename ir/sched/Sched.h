@@ -101,10 +101,14 @@ inline bool isByOtherWarps(tile::ConvertOp staged) {
   return tile::isRelative(staged.getResult().getType()) || (ring && ring.getFirstWarp() > 0);
 }
 
-/// The number of producer warps, in a kernel whose consumers compute by warpgroups; 0 in a kernel without roles.
-int64_t fillingWarps(mlir::Operation *kernel);
-/// The number of producer warps of the kernel that contains `op`.
-inline int64_t fillingWarpsAround(mlir::Operation *op) { return fillingWarps(op->getParentOfType<tile::KernelOp>()); }
+/// The warps of all roles but the last, which computes: they fill rings for the computing role, or empty them. 0 in a
+/// kernel without roles.
+int64_t producerWarps(mlir::Operation *kernel);
+/// Whether the kernel's products are asynchronous and issued by whole warpgroups, with accumulators in registers. So are
+/// the products of every kernel with roles: tile-choose-path removes the roles of other kernels.
+inline bool hasAsyncProducts(mlir::Operation *kernel) { return producerWarps(kernel) > 0; }
+/// hasAsyncProducts of the kernel that contains `op`.
+inline bool isWithAsyncProducts(mlir::Operation *op) { return hasAsyncProducts(op->getParentOfType<tile::KernelOp>()); }
 
 /// The number of stages of the deepest ring in shared memory, at least 1.
 int64_t deepestRing(KernelOp kernel);

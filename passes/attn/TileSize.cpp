@@ -499,7 +499,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   }
 
   const bool precise = op.getPrecise() || op.getDtype().isF32();
-  const bool staged = usesWarpgroups(request);
+  const bool staged = usesAsyncProducts(request);
   const RegionCost score = regionCost(op.getScore(), {onElement, 0, 0, onRow, onColumn}, precise, staged);
   request.specialPerElement = score.special;
   request.aluPerElement = score.alu;

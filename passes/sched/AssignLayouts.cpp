@@ -351,7 +351,7 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
       plan = kernel.getPlan();
       warps = plan.getRowWarps();
       dvWarps = kernel.getPlan().getDvWarps();
-      producerWarps = sched::fillingWarps(kernel);
+      producerWarps = sched::producerWarps(kernel);
       SmallVector<tile::MmaOp> products;
       kernel.walk([&](tile::MmaOp mma) { products.push_back(mma); });
       for (tile::MmaOp mma : products)

@@ -83,7 +83,7 @@ public:
         if (sched::RingAttr ring = sched::ringOf(op); !ring || !ring.getRole())
           setRing(op, filling, first, warps);
     };
-    const int64_t warps = sched::fillingWarps(kernel);
+    const int64_t warps = sched::producerWarps(kernel);
     const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // warps that the input IR names for stores
     assign(once, 0);
     assign(ArrayRef(streamed).take_front(1), 0);
@@ -135,7 +135,7 @@ private:
         busy.insert(warp);
     const bool areOpen =
         llvm::any_of(vectors, [](Operation *op) { return !sched::ringOf(op) || !sched::ringOf(op).getRole(); });
-    for (int64_t warp = 1; warp < sched::fillingWarps(kernel) - (areOpen ? 1 : 0); ++warp)
+    for (int64_t warp = 1; warp < sched::producerWarps(kernel) - (areOpen ? 1 : 0); ++warp)
       if (!stored.empty() && !busy.contains(warp))
         return warp;
     return 0;

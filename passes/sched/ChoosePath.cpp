@@ -157,11 +157,11 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!sched::fillingWarps(kernel))
+      if (!sched::producerWarps(kernel))
         continue;
       const ArchInfo *info = findArch(arch);
-      const std::string fault =
-          info && !info->warpgroups ? arch + " has no warpgroup-level products" : Fault(kernel, ordersChosen).find();
+      const std::string fault = info && !info->hasProducers() ? arch + " has no warpgroup-level products"
+                                                              : Fault(kernel, ordersChosen).find();
       if (fault.empty())
         continue;
       if (isMadeForProducerWarps(kernel)) {

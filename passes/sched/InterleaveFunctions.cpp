@@ -69,7 +69,7 @@ struct InterleaveFunctions : attune::impl::InterleaveFunctionsBase<InterleaveFun
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
-      if (sched::fillingWarps(kernel) && !kernel.getPrecise())
+      if (sched::hasAsyncProducts(kernel) && !kernel.getPrecise())
         kernel.walk([](tile::MapOp map) {
           const bool summed = llvm::any_of(map.getResult().getUsers(), [](Operation *user) {
             auto sum = dyn_cast<tile::ReduceOp>(user);

@@ -177,7 +177,7 @@ struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!sched::fillingWarps(kernel))
+      if (!sched::hasAsyncProducts(kernel))
         continue;
       kernel.walk([&](tile::ForBlocksOp loop) {
         Block &body = loop.getBody().front();

@@ -448,7 +448,7 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (sched::fillingWarps(kernel))
+      if (sched::producerWarps(kernel))
         continue;
       kernel.walk([](tile::LoadOp load) {
         if (load->use_empty())

@@ -258,7 +258,7 @@ struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!sched::fillingWarps(kernel))
+      if (!sched::producerWarps(kernel))
         continue;
       if (const int64_t groups = kernel.getPlan().getWarps() / 4; groups > barriers::mostWarpgroups) {
         kernel.emitError() << "has " << groups

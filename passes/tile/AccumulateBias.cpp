@@ -36,7 +36,7 @@ struct AccumulateBias : attune::impl::AccumulateBiasBase<AccumulateBias> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!sched::fillingWarps(kernel))
+      if (!sched::hasAsyncProducts(kernel))
         continue;
       const bool alone = kernel->hasAttr(sched::overlapAttr) && !kernel->hasAttr(sched::pingPongAttr);
       SmallVector<tile::MapOp> maps;

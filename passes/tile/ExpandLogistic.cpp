@@ -104,7 +104,7 @@ struct ExpandLogistic : attune::impl::ExpandLogisticBase<ExpandLogistic> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!sched::fillingWarps(kernel) || !kernel.getDtype().isBF16() || kernel.getPrecise())
+      if (!sched::hasAsyncProducts(kernel) || !kernel.getDtype().isBF16() || kernel.getPrecise())
         continue;
       SmallVector<arith::DivFOp> found;
       kernel.walk([&](arith::DivFOp division) {

@@ -237,7 +237,7 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
           all.push_back(*softmax);
       });
       for (Softmax softmax : all) {
-        if (!sched::fillingWarps(kernel))
+        if (!sched::hasAsyncProducts(kernel))
           Fuser(softmax).withBranch();
         else if (tile::ReduceOp maximum = guardedBy(softmax.base());
                  maximum && softmax.factor() <= 3 && isStoredWithSum(maximum))

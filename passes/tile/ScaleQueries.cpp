@@ -69,7 +69,7 @@ struct ScaleQueries : attune::impl::ScaleQueriesBase<ScaleQueries> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!sched::fillingWarps(kernel) || !kernel.getDtype().isBF16() || kernel.getPrecise())
+      if (!sched::hasAsyncProducts(kernel) || !kernel.getDtype().isBF16() || kernel.getPrecise())
         continue;
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) { maps.push_back(map); });

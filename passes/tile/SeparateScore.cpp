@@ -40,7 +40,7 @@ struct SeparateScore : attune::impl::SeparateScoreBase<SeparateScore> {
         return;
       auto product = map.getInputs().front().getDefiningOp<tile::MmaOp>();
       if (product && product.getType() == map.getResult().getType() && !hasTwin(product) &&
-          !sched::fillingWarpsAround(map))
+          !sched::isWithAsyncProducts(map))
         scores.push_back(map);
     });
     for (tile::MapOp map : scores) {

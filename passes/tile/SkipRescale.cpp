@@ -31,7 +31,7 @@ struct SkipRescale : attune::impl::SkipRescaleBase<SkipRescale> {
   void runOnOperation() override {
     SmallVector<tile::MapOp> rescales;
     getOperation().walk([&](tile::ForBlocksOp loop) {
-      if (sched::fillingWarpsAround(loop))
+      if (sched::isWithAsyncProducts(loop))
         return;
       for (auto map : loop.getBody().getOps<tile::MapOp>())
         if (cast<TileType>(map.getResult().getType()).rank() == 2 &&

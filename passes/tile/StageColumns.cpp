@@ -30,7 +30,7 @@ struct StageColumns : attune::impl::StageColumnsBase<StageColumns> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
-      if (sched::fillingWarps(kernel))
+      if (sched::producerWarps(kernel))
         kernel.walk([&](tile::MapOp map) {
           if (map.getOnlyIf() && map.getInputs().empty() &&
               map.getResult().getType().getElementType().getIntOrFloatBitWidth() == 32)

@@ -35,7 +35,7 @@ struct StageRelativePositions : attune::impl::StageRelativePositionsBase<StageRe
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      if (!sched::fillingWarps(kernel))
+      if (!sched::producerWarps(kernel))
         continue;
       SmallVector<tile::MapOp> maps;
       kernel.walk([&](tile::MapOp map) {

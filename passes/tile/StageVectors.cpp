@@ -169,7 +169,7 @@ struct StageVectors : attune::impl::StageVectorsBase<StageVectors> {
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
-      const bool byOtherWarps = sched::fillingWarps(kernel) > 0;
+      const bool byOtherWarps = sched::producerWarps(kernel) > 0;
       SmallVector<LoadedVector> vectors;
       kernel.walk([&](tile::ForBlocksOp loop) {
         for (Operation &op : loop.getBody().front())

@@ -87,7 +87,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     if (auto window = dyn_cast<tile::WindowOp>(op);
         window && (!kernel->hasAttr(sched::stageBiasesAttr) || !isa<tile::ForBlocksOp>(op->getParentOp())))
       return op->emitOpError("is for loops of kernels with sched.stage_biases; read the tensor element by element");
-    if (isa<tile::ScaleOp>(op) && !sched::fillingWarps(kernel))
+    if (isa<tile::ScaleOp>(op) && !sched::producerWarps(kernel))
       return op->emitOpError("multiplies in shared memory, which is for warpgroups of a kernel with producer warps; "
                              "give sched.roles, or multiply the scores");
     if (auto map = dyn_cast<tile::MapOp>(op); map && (map.getColumns() || map.getInterleaved()))
@@ -132,9 +132,9 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   static LogicalResult verifyStaged(tile::ConvertOp convert, tile::KernelOp kernel) {
     auto map = convert.getTile().getDefiningOp<tile::MapOp>();
     TileType type = convert.getResult().getType();
-    if (!sched::fillingWarps(kernel) && !tile::isRelative(type)) // all warps compute the shared tile together
+    if (!sched::producerWarps(kernel) && !tile::isRelative(type)) // all warps compute the shared tile together
       return success();
-    if (!sched::fillingWarps(kernel))
+    if (!sched::producerWarps(kernel))
       return convert.emitOpError(
           "stages values by distance, which a role that fills rings computes; give sched.roles, or "
           "compute them element by element");

@@ -366,7 +366,7 @@ static void checkLimits(const PlanRequest &request, const RankedPlan &ranked) {
   if (arch.isCpu())
     return;
   if (plan.producerWarps) {
-    REQUIRE((arch.warpgroups && request.elementBytes == 2 && plan.producerWarps == 4));
+    REQUIRE((arch.hasProducers() && request.elementBytes == 2 && plan.producerWarps == 4));
     REQUIRE((plan.warps == 4 || plan.warps == 8 || plan.warps == 12 || plan.warps == 16));
     REQUIRE(plan.tileQ == 16 * plan.warps);
     REQUIRE(plan.tileK <= 256);

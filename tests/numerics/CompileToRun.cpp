@@ -22,7 +22,7 @@ std::string attune::tests::architectureToRun(const std::string &arch, int device
   const std::string own = fmt::format("sm_{}{}", found->computeMajor, found->computeMinor);
   const bool newer =
       std::pair(found->computeMajor, found->computeMinor) > std::pair(info->computeMajor, info->computeMinor);
-  return newer && !info->warpgroups && findArch(own) ? own : "";
+  return newer && !info->ownCubins && findArch(own) ? own : "";
 }
 
 /// A kernel of another architecture, compiled once more for the one that runs.

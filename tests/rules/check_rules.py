@@ -66,6 +66,11 @@ def code_only(text):
     return LITERALS.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
+def without_comments(text):
+    """`text` with comments blanked, line for line; literals stay."""
+    return LITERALS.sub(lambda match: match.group() if match.group()[0] != "/" else re.sub(r"[^\n]", " ", match.group()), text)
+
+
 def violations(root):
     for folder, allowed in MAY_INCLUDE.items():
         for path, text in files(root, folder):
@@ -97,6 +102,14 @@ def violations(root):
                 word = re.search(r"\b(dynamic_cast|throw|try|catch)\b", line)
                 if word and not (path in EXCEPTIONS_END_IN and word.group() in ("try", "catch")):
                     yield f"{path}:{number}: {word.group()}: compiler code uses isa/dyn_cast and returns errors as values"
+
+    # What a pass does follows from the program and from capabilities in arch/ArchInfo.h, not from an architecture's name.
+    for folder in ("ir", "passes", "codegen"):
+        for path, text in files(root, folder, (".h", ".cpp")):
+            for number, line in enumerate(without_comments(text).splitlines(), 1):
+                name = re.search(r"\bsm_\d\w*|\bcompute(Major|Minor)\b|(?<=[.>])warpgroups\b|\bfillingWarps\b", line)
+                if name:
+                    yield f"{path}:{number}: {name.group()}: ask arch/ArchInfo.h for a capability"
 
     for folder in TREE:
         for path, _ in files(root, folder, (".h", ".cpp", ".td", ".py", ".mlir", ".cuh")):
@@ -152,6 +165,8 @@ BROKEN = [
     ("driver/A.cpp", "void f() { throw 1; }\n", "throw:"),
     ("tools/A.cpp", 'const char *home = std::getenv("HOME");\n', "getenv: list the variable"),
     ("passes/A.cpp", "static int sizeOf(long a) { return 1; }\n", "defines a static function sizeOf too"),
+    ("passes/A.cpp", 'bool hasTma = arch == "sm_90a";\n', "sm_90a: ask arch/ArchInfo.h"),
+    ("codegen/A.cpp", "bool hasTma = info->computeMajor >= 9;\n", "computeMajor: ask arch/ArchInfo.h"),
     ("dsl/ParserUtils.h", "", "the name says 'Utils'"),
     ("passes/Passes.td", 'def A : Pass<"tile-a"> {\n}\n', "does not say 'Requires:'"),
     ("passes/Passes.td", 'def A : Pass<"tile-a"> {\n}\n', "not in a file of its own"),
@@ -161,7 +176,7 @@ BROKEN = [
 SAME_NAME = ("passes/B.cpp", "static int sizeOf(int a) { return a; }\n")
 SOUND = [
     ("include/attune/A.h", '#include <string>\n#include "attune/Error.h"\n// llvm::StringRef, CUstream\n'),
-    ("passes/A.cpp", '#include "arch/ArchInfo.h"\n#include "ir/tile/Tile.h"\nconst char *s = "throw"; // catch\n'),
+    ("passes/A.cpp", '#include "arch/ArchInfo.h"\n#include "ir/tile/Tile.h"\nconst char *s = "throw"; // catch sm_90\n'),
     ("runtime/Environment.cpp", 'const char *home = std::getenv("HOME");\n'),
     ("tests/A.cpp", 'const char *home = std::getenv("HOME"); // what a test sets\n'),
     ("driver/A.cpp", '#include "passes/Passes.h"\n#include "runtime/Cache.h"\n#include "mlir/IR/Builders.h"\n'),

@@ -7,6 +7,7 @@
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
 
+#include "arch/ArchInfo.h"
 #include "driver/Export.h"
 
 #include <algorithm>
@@ -105,7 +106,7 @@ void attune::cli::addExport(CLI::App &app, int &exitCode) {
   auto *group = verb->add_option_group("Target");
   group
       ->add_option("--arch", flags->archs,
-                   "one or more of sm_80, sm_86, sm_89, sm_90, sm_90a and sm_120, with commas between them")
+                   fmt::format("one or more of {}, with commas between them", archNames(&ArchInfo::isGpu)))
       ->type_name("ARCHS")
       ->delimiter(',')
       ->required();

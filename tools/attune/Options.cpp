@@ -134,8 +134,7 @@ void Flags::addTarget(CLI::App &verb, bool withTarget) {
   auto *group = verb.add_option_group("Target");
   if (withTarget)
     group->add_option("--target", target, "cpu or gpu; the GPU where there is one")->check(oneOf({"cpu", "gpu"}));
-  group->add_option("--arch", arch,
-                    "cpu, sm_80, sm_86, sm_89, sm_90, sm_90a or sm_120; this machine's GPU, else sm_90a");
+  group->add_option("--arch", arch, fmt::format("one of {}; this machine's GPU, else sm_90a", archNames()));
   addTypes(*group);
 }
 

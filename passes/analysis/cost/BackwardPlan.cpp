@@ -233,7 +233,7 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
 static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
   // The loop multiplies dS with one tile of K for all heads of a group, so the heads must end their keys at the same
   // row.
-  if (!arch.warpgroups || request.deterministic || request.sumsByHead || request.endsByHead ||
+  if (!arch.hasProducers() || request.deterministic || request.sumsByHead || request.endsByHead ||
       request.elementBytes != 2)
     return std::nullopt;
   for (const WarpgroupTiles &tiles : warpgroupTiles) {
@@ -348,7 +348,7 @@ static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) 
 /// save nothing.
 static bool mayAddQueries(const PlanRequest &request, const ArchInfo &arch) {
   const bool isDear = request.dropout || request.specialPerElement >= 1;
-  return isDear && arch.addsVectors() && request.elementBytes == 2 && !request.deterministic &&
+  return isDear && arch.vectorReductions && request.elementBytes == 2 && !request.deterministic &&
          !request.elementGradients && !request.denseGradients;
 }
 

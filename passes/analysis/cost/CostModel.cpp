@@ -350,8 +350,10 @@ static std::optional<Error> checkHeadDim(const char *name, int dim, const ArchIn
   return std::nullopt;
 }
 
-static bool usesWarpgroups(const PlanRequest &request, const ArchInfo &arch) {
-  return arch.warpgroups && request.elementBytes == 2 && request.headDim <= 256 && request.headDimV <= 256;
+static bool usesAsyncProducts(const PlanRequest &request, const ArchInfo &arch) {
+  const ProductUnit *unit = arch.products(Issuer::Warpgroup);
+  return arch.hasProducers() && request.elementBytes <= unit->mostElementBytes &&
+         std::max(request.headDim, request.headDimV) <= unit->mostColumns;
 }
 
 template <typename T> static std::vector<T> choices(std::optional<T> fixed, std::vector<T> all) {
@@ -386,7 +388,7 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
   if (fixed.stageBiases.value_or(false) && !request.biases)
     return Error{"stage-biases has no bias to stage: the score adds no floats of a captured tensor at [.., q, k] that "
                  "producer warps can bring; leave it out"};
-  const bool warpgroups = usesWarpgroups(request, arch);
+  const bool warpgroups = usesAsyncProducts(request, arch);
   const bool splits = fixed.packGqa.value_or(false) || fixed.splitKeys.value_or(false);
   if (fixed.packGqa.value_or(false) && !request.packFault.empty())
     return Error{fmt::format("pack-gqa is not available: {}; leave it out", request.packFault)};
@@ -406,10 +408,10 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
                                                         {"stage-biases", fixed.stageBiases.value_or(false)}};
   for (auto [name, isFixed] : ofWarpgroups)
     if (isFixed)
-      return Error{
-          fmt::format("{} is not available for these inputs on {}: only kernels with producer warps, of 16-bit "
-                      "inputs on sm_90a, have it; leave it out",
-                      name, arch.isCpu() ? std::string_view("the cpu target") : arch.name)};
+      return Error{fmt::format(
+          "{} is not available for these inputs on {}: only kernels with producer warps, of 16-bit "
+          "inputs on {}, have it; leave it out",
+          name, arch.isCpu() ? std::string_view("the cpu target") : arch.name, archNames(&ArchInfo::hasProducers))};
   if (arch.isCpu() && fixed.blocksPerSm.value_or(1) != 1)
     return Error{fmt::format("blocks-per-sm {} is not available on the cpu target; use 1", *fixed.blocksPerSm)};
   return std::nullopt;
@@ -430,7 +432,7 @@ static std::optional<Error> checkCpuFields(const PlanChoice &fixed) {
 
 /// Checks the fields of a plan whose products are of warpgroups.
 static std::optional<Error> checkWarpgroupFields(const PlanChoice &fixed, const ArchInfo &arch) {
-  const std::string_view warpLevel = arch.name.substr(0, arch.name.size() - 1); // "sm_90" for "sm_90a"
+  const std::string_view warpLevel = portableArch(arch).name;
   if (fixed.warps && *fixed.warps != 4 && *fixed.warps != 8 && *fixed.warps != 12 && *fixed.warps != 16)
     return Error{fmt::format("warps {} is not supported on {}; use 4, 8, 12 or 16", *fixed.warps, arch.name)};
   if (fixed.stages && (*fixed.stages < 2 || *fixed.stages > 8))
@@ -504,7 +506,7 @@ static std::optional<Error> checkRequest(const PlanRequest &request, const ArchI
     return error;
   if (arch.isCpu())
     return checkCpuFields(fixed);
-  return usesWarpgroups(request, arch) ? checkWarpgroupFields(fixed, arch) : checkWarpFields(request);
+  return usesAsyncProducts(request, arch) ? checkWarpgroupFields(fixed, arch) : checkWarpFields(request);
 }
 
 /// The number of axes along which the tile does not divide the block pattern's blocks. A tile that divides a block
@@ -564,11 +566,11 @@ static std::vector<Plan> candidates(const PlanRequest &request, const ArchInfo &
   const bool longestFirst = fixed.longestFirst.value_or(lastRowsSeeMost(request.mask));
   std::vector<Plan> plans;
   const bool splits = sharing.packGqa || sharing.splitKeys;
-  if (usesWarpgroups(request, arch) && splits) {
+  if (usesAsyncProducts(request, arch) && splits) {
     addSharing(plans, request, longestFirst);
     return plans;
   }
-  if (usesWarpgroups(request, arch)) {
+  if (usesAsyncProducts(request, arch)) {
     // Unless fixed by the user, four warpgroups are not a candidate for: masks where few of 256 rows may see a visited
     // tile (measured 3 to 20% slower), dropout (11% slower), tiles of fewer than 64 keys, and biases, because one
     // load for each element makes the kernel spill.
@@ -831,9 +833,9 @@ void PlanRequest::setReferenceSizes(int64_t length) {
   heads = headsKv = std::max<int64_t>(1, 2048 / headDim);
 }
 
-bool attune::usesWarpgroups(const PlanRequest &request) {
+bool attune::usesAsyncProducts(const PlanRequest &request) {
   Expected<const ArchInfo *> arch = archInfo(request.arch);
-  return arch && ::usesWarpgroups(request, **arch);
+  return arch && ::usesAsyncProducts(request, **arch);
 }
 
 Expected<std::vector<RankedPlan>> attune::rankPlans(const PlanRequest &request) {

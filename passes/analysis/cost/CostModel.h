@@ -61,6 +61,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "arch/ArchInfo.h"
 #include "attune/Error.h"
 #include "attune/Schedule.h"
 #include "attune/TileMap.h"
@@ -212,7 +213,7 @@ struct MaskShape {
 /// The properties of a program that the cost model reads. Sizes only affect the ranking; a plan is correct for every
 /// size.
 struct PlanRequest {
-  std::string arch = "sm_90";
+  std::string arch = defaultArch;
   int elementBytes = 2; ///< 2 for f16 and bf16, 4 for f32
   int headDim = 128;
   int headDimV = 128;
@@ -287,9 +288,9 @@ struct PlanRequest {
 /// 1/2, 1, 2 and 4 times those of the request, but at least twice a sliding window.
 std::vector<std::pair<int64_t, int64_t>> rankedLengths(const PlanRequest &request);
 
-/// Whether the request's plans have producer warps and warpgroup-level products. These need an architecture with
-/// warpgroups, 16-bit inputs and head dims up to 256, the most columns of one instruction.
-bool usesWarpgroups(const PlanRequest &request);
+/// Whether the request's plans have producer warps and asynchronous products. These need an architecture with producers
+/// (ArchInfo::hasProducers), and elements and head dims that one of its product instructions takes.
+bool usesAsyncProducts(const PlanRequest &request);
 
 struct SharedBuffer {
   std::string name;

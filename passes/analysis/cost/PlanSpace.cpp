@@ -24,7 +24,7 @@ static std::vector<PlanChoice> departures(const PlanRequest &request) {
   if (!fixed.longestFirst && isUneven(request))
     for (bool value : {false, true})
       add([&](PlanChoice &choice) { choice.longestFirst = value; });
-  if (!usesWarpgroups(request))
+  if (!usesAsyncProducts(request))
     return result;
   for (bool pingPong : {false, true})
     for (bool overlap : {false, true})

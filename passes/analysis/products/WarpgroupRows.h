@@ -9,7 +9,7 @@ namespace attune {
 /// without producer warps, which compute by warps instead of warpgroups.
 inline int64_t rowsOfWarpgroup(tile::KernelOp kernel) {
   constexpr int64_t warps = 4;
-  return sched::fillingWarps(kernel) ? kernel.getPlan().getTileQ() * warps / kernel.getPlan().getWarps() : 0;
+  return sched::hasAsyncProducts(kernel) ? kernel.getPlan().getTileQ() * warps / kernel.getPlan().getWarps() : 0;
 }
 
 } // namespace attune

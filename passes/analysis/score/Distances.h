@@ -183,7 +183,7 @@ inline bool isStaged(mlir::Value term, tile::MapOp map) {
   if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
     return false;
   auto kernel = map->getParentOfType<tile::KernelOp>();
-  if (!sched::fillingWarps(kernel))
+  if (!sched::producerWarps(kernel))
     return false;
   if (auto load = term.getDefiningOp<tile::ElementOp>(); load && isWindow(load, map))
     return true;

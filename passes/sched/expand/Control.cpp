@@ -9,14 +9,14 @@ namespace attune::expansion {
 LogicalResult KernelExpander::run() {
   auto target =
       sched::KernelOp::create(builder, loc, kernel.getSymName(), kernel.getOperandsAttr(), kernel.getGridAttr(), arch,
-                              (warps + sched::fillingWarps(kernel)) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
+                              (warps + sched::producerWarps(kernel)) * 32, plan.getBlocksPerSm(), 0, kernel.getDtype(),
                               plan, kernel.getTensorsAttr(), kernel.getScalarsAttr(), kernel.getPatternAttr(),
                               kernel.getDropout(), kernel.getPrecise(), kernel.getQOffset());
   builder.createBlock(&target.getBody());
   // From sm_90 on, a dependent kernel may start before the previous kernel of its launch has ended (programmatic
   // dependent launch). After its own setup the dependent kernel waits for the previous kernel.
   const ArchInfo *info = findArch(arch);
-  const bool startsEarly = info && info->computeMajor >= 9;
+  const bool startsEarly = info && info->dependentLaunches;
   if (startsEarly && tile::precedesDependent(kernel))
     sched::StartNextLaunchOp::create(builder, loc);
   bool waits = startsEarly && tile::isDependent(kernel);

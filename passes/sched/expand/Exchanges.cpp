@@ -82,7 +82,7 @@ void SharedTiles::waitForReaders() {
 bool SharedTiles::addsByRows(Operation *op) {
   auto accumulate = dyn_cast<tile::AccumulateOp>(op);
   const ArchInfo *info = findArch(arch);
-  if (!accumulate || !info || !info->addsVectors())
+  if (!accumulate || !info || !info->vectorReductions)
     return false;
   TileType type = accumulate.getTile().getType();
   tile::OperandAttr operand = tile::operandOf(accumulate.getView());

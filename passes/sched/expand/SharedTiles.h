@@ -18,7 +18,7 @@ class SharedTiles : public TileBuffers {
 public:
   SharedTiles(tile::KernelOp kernel, StringRef arch)
       : TileBuffers(OpBuilder(kernel), kernel.getLoc(), kernel.getPlan()), kernel(kernel), arch(arch),
-        specialized(sched::fillingWarps(kernel) > 0) {}
+        specialized(sched::producerWarps(kernel) > 0) {}
 
 protected:
   /// The body of the sched kernel; buffers and tensor maps that the whole kernel uses are created there.

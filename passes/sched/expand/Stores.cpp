@@ -140,7 +140,7 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   Value writer = isWriter(buffer);
   auto condition = [&](Value inside) { return both(writer, inside); };
   const ArchInfo *info = findArch(arch);
-  if (info && info->addsVectors() && hasPairs(buffer, op.getView())) {
+  if (info && info->vectorReductions && hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
                 [&](Value head, ValueRange place, const PairAt &at) {
                   Value pair[] = {get(buffer, at[0]), get(buffer, at[1])};

@@ -236,7 +236,7 @@ LogicalResult WarpSpecializer::writeOthers(Value thread, ArrayRef<Ring *> rings,
   Value are =
       arith::CmpIOp::create(builder, loc, count == 1 ? CmpIPredicate::eq : CmpIPredicate::sge, warp, i32(first));
   auto alsoIf = [&](Value condition) { are = arith::AndIOp::create(builder, loc, are, condition); };
-  if (count > 1 && end < sched::fillingWarps(kernel))
+  if (count > 1 && end < sched::producerWarps(kernel))
     alsoIf(arith::CmpIOp::create(builder, loc, CmpIPredicate::slt, warp, i32(end)));
   LogicalResult result = success();
   onlyIf(are, [&] { result = walkOthers(rings, original); });
