@@ -146,8 +146,11 @@ Expected<const ArchInfo *> attune::archInfo(std::string_view name) {
   if (const ArchInfo *arch = findArch(name))
     return arch;
   const std::string valid = archNames();
-  if (name == "sm_100" || name == "sm_100a")
-    return Error{fmt::format("architecture {} is not supported yet; valid are {}", name, valid)};
+  const std::string_view family = name.substr(0, name.size() - !name.empty());
+  if (findArch(family) && (name.ends_with('a') || name.ends_with('f')))
+    return Error{
+        fmt::format("architecture {} is not supported yet; compile for {}, whose kernels run there, valid are {}", name,
+                    family, valid)};
   return Error{fmt::format("architecture '{}' is unknown; valid are {}{}", name, valid, meantArch(name))};
 }
 

@@ -104,7 +104,13 @@ const char *const variants[] = {"plain",   "causal",  "window",   "documents", "
                                 "bias",    "dropout", "gemma",    "blocks",    "relative", "capped",
                                 "buckets", "tables",  "segments", "chunked",   "padded"};
 const int headDims[] = {16, 32, 40, 64, 80, 96, 128, 192, 256};
-const char *const archs[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_120"};
+const std::vector<std::string> archs = [] {
+  std::vector<std::string> names;
+  for (const ArchInfo &arch : allArchs())
+    if (!arch.isCpu())
+      names.emplace_back(arch.name);
+  return names;
+}();
 
 /// Whether the point's text has every word of `words`.
 bool matches(const Point &point, const std::string &words) {
@@ -119,14 +125,14 @@ bool matches(const Point &point, const std::string &words) {
 /// Kernels that each have something of their own.
 std::vector<Point> chosenPoints() {
   std::vector<Point> points;
-  for (const char *arch : archs) {
+  for (const std::string &arch : archs) {
     // What the figures are quoted for, then one of each other variant and head dim, ping-pong.
     for (int dim : {64, 128})
       for (const char *variant : {"plain", "gemma"})
         points.push_back({arch, variant, bf16, dim, dim});
   }
   size_t turn = 0;
-  for (const char *arch : archs)
+  for (const std::string &arch : archs)
     for (int i = 0; i < 5; ++i, ++turn) {
       int dim = headDims[turn * 2 % 9];
       points.push_back({arch, variants[turn % std::size(variants)],
@@ -142,7 +148,7 @@ std::vector<Point> chosenPoints() {
   for (auto [variant, dim] : scarce)
     points.push_back({"sm_90", variant, bf16, dim, dim});
   // Tiles that are searched for, wide integers compared.
-  for (const char *arch : archs)
+  for (const std::string &arch : archs)
     for (int dim : {64, 128})
       points.push_back({arch, "packed", dim == 64 ? bf16 : f16, dim, dim});
   points.push_back({"sm_90", "causal", bf16, 192, 128});
@@ -190,7 +196,7 @@ std::vector<Point> grid(const std::string &full) {
       sample.push_back(points[i]);
     return sample;
   }
-  for (const char *arch : archs)
+  for (const std::string &arch : archs)
     for (const char *variant : variants)
       for (int dim : headDims)
         for (DType dtype : {bf16, f16, f32})

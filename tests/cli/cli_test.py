@@ -637,13 +637,13 @@ class Cli(unittest.TestCase):
             ("run", "--target", "gup"): "error: --target: gup is not one of cpu gpu; did you mean gpu?\nfor help: attune run --help\n",
             ("run", "casual"): "error: 'casual' is neither a built-in variant nor a file; did you mean causal?\n",
             ("run", "slidingwindow"): "error: 'slidingwindow' is neither a built-in variant nor a file; did you mean sliding-window?\n",
-            ("compile", "causal", "--arch", "sm90a"):
-                "error: architecture 'sm90a' is unknown; valid are sm_80, sm_86, sm_89, sm_90, sm_90a, sm_120, cpu; did you mean sm_90a?\n",
         }
         for args, text in cases.items():
             with self.subTest(args=args):
                 self.assertEqual(self.attune(*args, code=2), "")
                 self.assertEqual(self.err, text)
+        self.attune("compile", "causal", "--arch", "sm90a", code=2)
+        self.assertRegex(self.err, "^error: architecture 'sm90a' is unknown; valid are sm_80, .*, cpu; did you mean sm_90a\\?\n$")
 
     def test_empty_arguments(self):
         for args, number in [(("run", ""), 2), (("compile", "plain", "", "--no-cache"), 3), (("", "run"), 1), (("list", ""), 2),

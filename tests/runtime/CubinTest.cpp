@@ -1,4 +1,5 @@
 #include "runtime/Cubin.h"
+#include "arch/ArchInfo.h"
 #include "runtime/Nvrtc.h"
 #include "tests/runtime/NvrtcOrSkip.h"
 
@@ -85,7 +86,10 @@ TEST_CASE("cubin facts agree with ptxas -v on every architecture", "[cubin][nvrt
   const Nvrtc *nvrtc = nvrtcOrSkip();
   if (!nvrtc)
     return;
-  for (const char *arch : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_120"}) {
+  for (const ArchInfo &each : allArchs()) {
+    if (each.isCpu())
+      continue;
+    const std::string arch(each.name);
     Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(source, "facts", arch, {"--ptxas-options=-v"});
     REQUIRE(cubin);
     std::map<std::string, PtxasFacts> ptxas = parsePtxas(cubin->log);

@@ -1,4 +1,5 @@
 #include "runtime/Nvrtc.h"
+#include "arch/ArchInfo.h"
 #include "attune/Kernel.h"
 #include "runtime/CudaDriver.h"
 #include "tests/runtime/NvrtcOrSkip.h"
@@ -22,7 +23,10 @@ TEST_CASE("NVRTC compiles for every architecture", "[nvrtc]") {
     return;
   CHECK(nvrtc->version() >= 12000);
   CHECK(!nvrtc->path().empty());
-  for (const char *arch : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_120"}) {
+  for (const ArchInfo &each : allArchs()) {
+    if (each.isCpu())
+      continue;
+    const std::string arch(each.name);
     Expected<Nvrtc::Output> cubin = nvrtc->compileCubin(copySource, "copy", arch);
     REQUIRE(cubin);
     CHECK(std::string_view(cubin->code.data(), 4) == "\177ELF");
