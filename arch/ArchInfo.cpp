@@ -10,7 +10,9 @@
 using namespace attune;
 
 // Limits are from the CUDA C++ Programming Guide, "Compute Capabilities". Rates are from the parts' data sheets.
-// mmaTflops of sm_90 is the rate that mma.sync reaches, about two thirds of the 989 of wgmma (sm_90a).
+// mmaTflops of sm_90 is the rate that mma.sync reaches, about two thirds of the 989 of wgmma (sm_90a). No part of
+// sm_100, sm_103, sm_110 and sm_121 was measured: their mmaTflops assumes the rate of mma.sync per clock and SM that
+// sm_90 has (10.x, 11.0), or sm_120 (12.1).
 static constexpr ProductUnit mmaSync = {"mma.sync",
                                         Issuer::Warp,
                                         false,
@@ -25,7 +27,7 @@ static constexpr ProductUnit wgmma = {
 static constexpr ProductUnit ofWarps[] = {mmaSync}, ofWarpgroups[] = {mmaSync, wgmma};
 
 // clang-format off
-static constexpr std::array<ArchInfo, 7> archs = {{
+static constexpr std::array<ArchInfo, 11> archs = {{
     {.name = "sm_80", .part = "A100 SXM 80 GB", .computeMajor = 8, .computeMinor = 0,
      .sharedBytesPerBlock = 163 * 1024, .sharedBytesPerSM = 164 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 17, .maxThreadsPerSM = 2048,
@@ -59,11 +61,39 @@ static constexpr std::array<ArchInfo, 7> archs = {{
      .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarpgroups,
      .tma = true, .movesRegisters = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true,
      .ownCubins = true},
+    {.name = "sm_100", .part = "B200", .computeMajor = 10, .computeMinor = 0,
+     .sharedBytesPerBlock = 227 * 1024, .sharedBytesPerSM = 228 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 2048,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 148, .clockGHz = 1.85, .mmaTflops = 725,
+     .memoryBytesPerSecond = 8.0e12, .l2Bytes = 126.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps,
+     .tma = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true},
+    {.name = "sm_103", .part = "B300", .computeMajor = 10, .computeMinor = 3,
+     .sharedBytesPerBlock = 227 * 1024, .sharedBytesPerSM = 228 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 2048,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 32, .smCount = 148, .clockGHz = 1.92, .mmaTflops = 753,
+     .memoryBytesPerSecond = 8.0e12, .l2Bytes = 126.0 * (1 << 20), .specialPerClockPerSM = 32,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps,
+     .tma = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true},
+    {.name = "sm_110", .part = "Jetson Thor T5000", .computeMajor = 11, .computeMinor = 0,
+     .sharedBytesPerBlock = 227 * 1024, .sharedBytesPerSM = 228 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 1536,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 24, .smCount = 20, .clockGHz = 1.57, .mmaTflops = 83,
+     .memoryBytesPerSecond = 0.273e12, .l2Bytes = 32.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps,
+     .tma = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true},
     {.name = "sm_120", .part = "RTX 5090", .computeMajor = 12, .computeMinor = 0,
      .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
      .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 1536,
      .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 24, .smCount = 170, .clockGHz = 2.41, .mmaTflops = 209,
      .memoryBytesPerSecond = 1.792e12, .l2Bytes = 96.0 * (1 << 20), .specialPerClockPerSM = 16,
+     .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps,
+     .tma = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true},
+    {.name = "sm_121", .part = "GB10", .computeMajor = 12, .computeMinor = 1,
+     .sharedBytesPerBlock = 99 * 1024, .sharedBytesPerSM = 100 * 1024, .sharedReservedPerBlock = 1024,
+     .registersPerSM = 65536, .maxRegistersPerThread = 255, .compilerRegisters = 0, .maxThreadsPerSM = 1536,
+     .maxThreadsPerBlock = 1024, .maxBlocksPerSM = 24, .smCount = 48, .clockGHz = 2.42, .mmaTflops = 59,
+     .memoryBytesPerSecond = 0.273e12, .l2Bytes = 24.0 * (1 << 20), .specialPerClockPerSM = 16,
      .fmaPerClockPerSM = 128, .sharedBytesPerClockPerSM = 128, .productUnits = ofWarps,
      .tma = true, .vectorReductions = true, .dependentLaunches = true, .clusters = true},
     {.name = "cpu", .part = "16 cores with AVX-512", .computeMajor = 0, .computeMinor = 0,
