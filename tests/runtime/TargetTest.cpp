@@ -49,9 +49,12 @@ TEST_CASE("architecture for a device", "[target]") {
   CHECK(archName(8, 9) == "sm_89");
   CHECK(archName(9, 0) == "sm_90a");
   CHECK(archName(12, 0) == "sm_120");
-  CHECK(archName(12, 1) == "sm_120");
+  CHECK(archName(12, 1) == "sm_121");
   CHECK(archName(7, 5) == "");
-  CHECK(archName(10, 0) == "");
+  CHECK(archName(10, 0) == "sm_100");
+  CHECK(archName(10, 3) == "sm_103");
+  CHECK(archName(11, 0) == "sm_110");
+  CHECK(archName(12, 2) == "sm_121");
   CHECK(archName(0, 0) == "");
   CHECK(runsOn(*findArch("sm_80"), 8, 9));
   CHECK_FALSE(runsOn(*findArch("sm_89"), 8, 6));
