@@ -7,6 +7,7 @@
 
 #include "tools/attune/Output.h"
 #include "tools/attune/RunLaunch.h"
+#include "tools/attune/RunProgram.h"
 #include "tools/attune/RunReport.h"
 #include "tools/attune/RunSimulate.h"
 
@@ -114,6 +115,10 @@ int runVerb(const RunFlags &flags) {
   Request &request = *resolved;
   if (std::optional<Failure> failure = settleTarget(flags, request.target))
     return report(*failure);
+  if (Result<bool> program = runsAsProgram(flags, request); !program)
+    return report(program.failure());
+  else if (*program)
+    return runProgram(flags, request);
   RunData data;
   if (given)
     data = std::move(**files);
@@ -167,6 +172,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_option("--q", flags->q, "queries, [B,H,Sq,D]; random without")->type_name("PATH.npy");
   group->add_option("--k", flags->k, "keys, [B,Hkv,Sk,D]")->type_name("PATH.npy");
   group->add_option("--v", flags->v, "values, [B,Hkv,Sk,Dv]")->type_name("PATH.npy");
+  addProgramFlags(*verb, *flags);
   constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
   group->add_option("--seed", flags->seed, "of random inputs and of dropout (0)")->check(wholeNumber(0, most));
   group->add_option("--offset", flags->offset, "of dropout (0)")->check(wholeNumber(0, most));

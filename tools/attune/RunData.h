@@ -24,6 +24,9 @@ struct RunFlags : Flags {
   bool prepare = false;
   bool keepTables = false;
   int simulate = 0; ///< orders of events; 0: run
+  /// Of a program (RunProgram.h): AXIS=N, NAME=SOURCE and NAME=PATH.npy.
+  std::vector<std::string> extents, operands, expected;
+  std::optional<double> tolerance;
 };
 
 /// Everything that a launch reads and writes, on the host.
@@ -38,11 +41,20 @@ struct RunData {
   std::map<std::string, reference::HostTensor> ofBackward;
   /// What the forward pass leaves for the backward pass: saved.NAME.
   std::map<std::string, reference::HostTensor> saved;
+  /// The operands of a program (RunProgram.h), by name, in the place of all those above; and those that it writes.
+  std::map<std::string, reference::HostTensor> operands;
+  std::vector<std::string> written;
 
   const reference::HostTensor &launchedKeys() const { return keyPages ? *keyPages : k; }
   const reference::HostTensor &launchedValues() const { return valuePages ? *valuePages : v; }
   /// What a launch writes.
   std::vector<std::pair<std::string, reference::HostTensor *>> results() {
+    if (!operands.empty()) {
+      std::vector<std::pair<std::string, reference::HostTensor *>> outputs;
+      for (const std::string &name : written)
+        outputs.push_back({name, &operands.at(name)});
+      return outputs;
+    }
     if (ofBackward.empty())
       return {{"o", &o}, {"lse", &lse}};
     std::vector<std::pair<std::string, reference::HostTensor *>> gradients;

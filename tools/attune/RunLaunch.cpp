@@ -32,15 +32,23 @@ LaunchArgs launchArgs(const RunFlags &flags, Device device, const RunData &data,
   auto view = [&](const HostTensor &tensor) {
     return Tensor::contiguous(place(tensor), tensor.dtype, tensor.shape, device);
   };
-  args.q = view(data.q);
-  args.k = view(data.launchedKeys());
-  args.v = view(data.launchedValues());
-  args.o = view(data.o);
-  if (data.hasLse)
-    args.lse = view(data.lse);
-  for (const auto *more : {&data.ofBackward, &data.saved})
+  if (data.operands.empty()) {
+    args.q = view(data.q);
+    args.k = view(data.launchedKeys());
+    args.v = view(data.launchedValues());
+    args.o = view(data.o);
+    if (data.hasLse)
+      args.lse = view(data.lse);
+  }
+  const std::map<std::string_view, Tensor *> members = {{"q", &args.q}, {"k", &args.k}, {"v", &args.v}, {"o", &args.o}};
+  for (const auto *more : {&data.ofBackward, &data.saved, &data.operands})
     for (const auto &[name, tensor] : *more)
-      args.operands.push_back({name, view(tensor)});
+      if (const auto member = members.find(name); member != members.end())
+        *member->second = view(tensor);
+      else if (name == "lse")
+        args.lse = view(tensor);
+      else
+        args.operands.push_back({name, view(tensor)});
   for (const auto &[name, tensor] : data.tensors)
     args.tensors.push_back({name, view(tensor)});
   for (const auto &[name, value] : data.scalars)
@@ -83,8 +91,10 @@ using DeviceBuffers = std::map<const HostTensor *, DeviceBuffer>;
 
 Expected<DeviceBuffers> uploaded(const RunData &data) {
   DeviceBuffers buffers;
-  std::vector<const HostTensor *> tensors = {&data.q, &data.launchedKeys(), &data.launchedValues(), &data.o, &data.lse};
-  for (const auto *more : {&data.tensors, &data.ofBackward, &data.saved})
+  std::vector<const HostTensor *> tensors;
+  if (data.operands.empty())
+    tensors = {&data.q, &data.launchedKeys(), &data.launchedValues(), &data.o, &data.lse};
+  for (const auto *more : {&data.tensors, &data.ofBackward, &data.saved, &data.operands})
     for (const auto &[name, tensor] : *more)
       tensors.push_back(&tensor);
   for (const HostTensor *tensor : tensors) {
