@@ -43,9 +43,7 @@
 // on data in memory, and free blocks claim the next tile of work. The first producer warp claims for its block, because
 // it sends the tiles of work to the consumers anyway, with Q. The claim is at the beginning of a tile of work, because
 // the message says whether another one follows. The claim is overlapped with the search, which also waits for memory. A
-// kernel that copies nothing before the loop has no stage that such a message could go with. An example is the gradient
-// of a dense captured tensor, whose loop copies Q in each iteration. The consumers of such a kernel also compute their
-// tiles of work themselves, and these are neither claimed nor searched for.
+// kernel that copies nothing before the loop sends its messages with barriers of their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,10 +74,8 @@ LogicalResult WarpSpecializer::findRings() {
   auto isRing = [](const Ring &ring) { return bool(ring.is); };
   if (!kernel->hasAttr(sched::rolesAttr) || !llvm::all_of(llvm::concat<Ring>(once, streamed), isRing))
     return kernel.emitError("has copies without a sched.ring, or no sched.roles, which tile-assign-roles writes");
-  auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-  if ((once.empty() && (claims || domain.skips())) || streamed.empty())
-    return kernel.emitError() << "copies " << once.size() << " tiles before its loop over tiles and " << streamed.size()
-                              << " in it; warps are specialised around one of each at least";
+  if (streamed.empty())
+    return kernel.emitError("copies no tile in its loop over tiles; warps are specialised around one at least");
   for (auto convert : body.getOps<tile::ConvertOp>())
     if (tile::isStaged(convert))
       (sched::isByOtherWarps(convert) ? staged : columns).emplace_back(convert);
@@ -229,9 +225,7 @@ LogicalResult WarpSpecializer::run() {
   if (ownBegin && ownBegin.getDomain() == loop.getDomain())
     return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
                               "ask one that follows from tile.warpgroup_row");
-  if (!once.empty() && (persistent || domain.skips()))
-    tasks =
-        declareMessages("tasks", once.front().stages(), taskPlaceFields() + (domain.skips() ? 1 : 0) + searchedParts());
+  declareTasks(followers);
   if (domain.skips())
     visits = declareMessages("visits", streamed.front().stages(), 2);
   initialise();

@@ -60,9 +60,10 @@ tile.kernel @two_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) g
 !queries = !tile.tile<q 64 x d 64, bf16, shared>
 !keys = !tile.tile<k 32 x d 64, bf16, shared>
 
-// Nothing is copied before the loop, with which the warp that claims a tile of work could say where it is.
+// Nothing is copied before the loop: the message about a claimed tile of work has barriers of its own.
 // CHECK-LABEL: tile.kernel @no_copy_before
-// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies 0 tiles before the loop and 1 in it, not one of each at least"]
+// CHECK-NOT:     tile.remarks
+// CHECK:         sched.persistent, sched.roles
 tile.kernel @no_copy_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, work_counter: workspace [one 1] i32) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
@@ -121,7 +122,7 @@ tile.kernel @nothing_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 
 // What is loaded to registers is no copy.
 // CHECK-LABEL: tile.kernel @no_copy_inside
-// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies 1 tile before the loop and 0 in it, not one of each at least"]
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies no tile in its loop"]
 tile.kernel @no_copy_inside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32

@@ -44,6 +44,10 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
       std::tie(more, first) = receiveTask(
           query, original, [](tile::BlockIndexOp index, Value place) { index.getResult().replaceAllUsesWith(place); },
           &begins);
+    if (tasks && once.empty() && persistent) { // no copy came with the message, whose readers would release the stage
+      sched::SyncLanesOp::create(builder, loc);
+      sched::ReleaseOp::create(builder, loc, taskBarriers, query.stage);
+    }
     if (work.getOrder() != sched::WorkOrder::Received)
       placeWork(work, numbers, original);
     if (work.getOrder() == sched::WorkOrder::Persistent)
@@ -175,7 +179,7 @@ sched::ForTilesOp WarpSpecializer::passOver(TileSequence &sequence, ValueRange f
 std::pair<Value, Value> WarpSpecializer::receiveTask(Position query, ArrayRef<Operation *> ops,
                                                      function_ref<void(tile::BlockIndexOp, Value)> tell,
                                                      SmallVectorImpl<Value> *begins) {
-  sched::WaitOp::create(builder, loc, once.front().barriers, query.stage, query.phase);
+  sched::WaitOp::create(builder, loc, taskBarriers, query.stage, query.phase);
   const unsigned place = taskPlaceFields(), parts = begins ? searchedParts() : 0;
   auto task = sched::ReceiveOp::create(
       builder, loc, SmallVector<Type>(place + (visits ? 1 : 0) + parts, builder.getI32Type()), tasks, query.stage);

@@ -24,6 +24,12 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
       task.push_back(first);
     llvm::append_range(task, begins);
     onlyIf(one, [&] {
+      if (tasks && once.empty()) {
+        if (persistent)
+          sched::AcquireOp::create(builder, loc, taskBarriers, query.stage, query.phase);
+        sched::SendOp::create(builder, loc, task, tasks, query.stage);
+        sched::CommitOp::create(builder, loc, taskBarriers, query.stage);
+      }
       for (Ring &ring : once) {
         if (persistent)
           sched::AcquireOp::create(builder, loc, ring.barriers, query.stage, query.phase);
@@ -132,7 +138,7 @@ LogicalResult WarpSpecializer::walkTiles(ArrayRef<Operation *> original, AtWork 
   if (receives) {
     builder.setInsertionPointAfter(tiles);
     sched::SyncLanesOp::create(builder, loc);
-    sched::ReleaseOp::create(builder, loc, once.front().barriers, queryPosition(work).stage);
+    sched::ReleaseOp::create(builder, loc, taskBarriers, queryPosition(work).stage);
   }
   nextWork(work, tiles, following, /*wholeWarp=*/!before || !walksAlone());
   domain.erase();

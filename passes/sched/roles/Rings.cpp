@@ -12,6 +12,18 @@ Value WarpSpecializer::declareMessages(StringRef name, int64_t stages, int64_t f
   return sched::SharedOp::create(builder, loc, type, name);
 }
 
+void WarpSpecializer::declareTasks(int64_t followers) {
+  const bool skips = loop.getDomain().getDefiningOp<tile::DomainOp>().skips();
+  if (!skips && !claims && (!persistent || once.empty()))
+    return;
+  tasks = declareMessages("tasks", taskStages(), taskPlaceFields() + (skips ? 1 : 0) + searchedParts());
+  if (!once.empty())
+    taskBarriers = once.front().barriers;
+  else
+    taskBarriers = sched::RingOp::create(builder, loc, sched::RingType::get(builder.getContext(), taskStages()),
+                                         "task_barriers", 0, /*filledBy=*/1, /*emptiedBy=*/warps + followers);
+}
+
 TileType WarpSpecializer::storedType(const Ring &ring) {
   auto type = cast<TileType>(ring.value().getType());
   const int64_t splits = columnSplits(kernel, type), rows = type.getShape()[0] * splits,
@@ -109,6 +121,8 @@ void WarpSpecializer::initialise() {
     for (Ring &ring : llvm::concat<Ring>(once, streamed, staged, windows, stored))
       if (!ring.with)
         sched::InitRingOp::create(builder, loc, ring.barriers);
+    if (tasks && once.empty())
+      sched::InitRingOp::create(builder, loc, taskBarriers);
     sched::FenceInitOp::create(builder, loc);
   });
   sched::BarrierOp::create(builder, loc);
@@ -187,9 +201,9 @@ WarpSpecializer::Positions WarpSpecializer::start(sched::ForWorkOp work) {
 }
 
 WarpSpecializer::Position WarpSpecializer::queryPosition(sched::ForWorkOp work) {
-  if (!persistent || once.empty())
+  if (!persistent || (once.empty() && !tasks))
     return {i32(0), i32(0)};
-  Value count = work.getCount(), stages = i32(once.front().stages());
+  Value count = work.getCount(), stages = i32(taskStages());
   Value walks = arith::DivUIOp::create(builder, loc, count, stages);
   return {tile::named(arith::RemUIOp::create(builder, loc, count, stages), "q_stage"),
           tile::named(arith::AndIOp::create(builder, loc, walks, i32(1)), "q_phase")};

@@ -175,7 +175,7 @@ private:
 
   /// Whether one elected lane of the first warp runs the loop over tiles, because the other lanes have nothing to do.
   /// The election is then outside of the loop; inside, ptxas may elect a lane anew in each iteration.
-  bool walksAlone() const { return once.empty() && columns.empty(); }
+  bool walksAlone() const { return once.empty() && columns.empty() && !tasks; }
 
   /// Copies the tile of `ring`, a load or window of the loop, and the tiles of the rings that share its barriers. With
   /// K, also sends the message `visit`: the next tile, and whether this tile is partial.
@@ -216,6 +216,12 @@ private:
     Value is = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, number, work.getBound());
     return tile::named(arith::ExtUIOp::create(builder, loc, builder.getI32Type(), is), "more");
   }
+
+  /// Declares `tasks` and its barriers. `followers` is the number of producer warps that receive the messages, in
+  /// addition to the consumers.
+  void declareTasks(int64_t followers);
+  /// The number of stages of `tasks`, and of the rings of copies before the loop.
+  int64_t taskStages() const { return once.empty() ? 1 : once.front().stages(); }
 
   /// The number of message fields for the position of a tile of work and for whether another one follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
@@ -340,8 +346,12 @@ private:
   SmallVector<Ring> stored;    ///< tiles of the loop that a producer warp stores to memory
   /// Per-key vectors that maps of the loop read. They use the stages and the barriers of streamed.front(), which is K.
   SmallVector<Ring> columns;
-  /// Buffer of the messages that come with Q: a persistent block's tile of work, and the first tile of keys.
+  /// Buffer of the messages about a tile of work: a persistent block's tile of work, and the first tile of keys. Null if
+  /// nothing has to be sent.
   Value tasks;
+  /// The barriers of `tasks`: those of the first copy before the loop, with which the message comes, or barriers of
+  /// their own in a kernel without such a copy.
+  Value taskBarriers;
   /// Buffer of the messages that come with K if tiles are searched: the next tile, and whether this tile is partial.
   Value visits;
   /// The op that searches for the first tile visible to a warpgroup's rows; null if no search is needed.
