@@ -591,7 +591,7 @@ Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, con
       if (stage == Stage::Attn)
         addAttnVerifier(passes);
       else if (stage == Stage::Tile)
-        addTileVerifier(passes, options);
+        addPlans(passes, options), addTileVerifier(passes, options); // the text in place has no plan yet
       else
         addSchedVerifier(passes, options);
     });
@@ -765,6 +765,11 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   const auto &[source, options, target, stage, withCost, irTime] = request;
   const PipelineOptions pipeline = pipelineOptions(options, target);
   Stage at = result.summary.stage;
+  if (at == Stage::Tile)
+    if (Expected<void> planned = runPasses(
+            module, source.text, [&](PassManager &passes) { addPlans(passes, pipeline); }, options.printAfterAll);
+        !planned)
+      return planned;
   if (Expected<void> good = verifyStage(module, source.text, at, pipeline); !good)
     return good;
   // The pipeline for stages after attn starts with differentiation itself.

@@ -429,6 +429,23 @@ def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
   ];
 }
 
+def PlanKernels : Pass<"tile-plan-kernels", "::mlir::ModuleOp"> {
+  let summary = "choose warps, roles and ring depths of kernels that come without a plan";
+  let description = [{
+    Requires: tiles without layouts.
+    Ensures: each kernel has a plan. A plan, and depths of rings, that the text gives are kept. The pass plans producer
+    warps wherever the architecture has them. A remark on the kernel says what was planned.
+    Why here: the pass runs first where a text of stage tile enters, because all other passes and the verifier read the
+    plan.
+    Before: `tile.kernel @product(...) grid [b, m, q by 64] dtype bf16 { ... }`
+    After: `tile.kernel @product(...) grid [b, m, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [...]}`
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"\"", "architecture; may be empty if all kernels have plans">,
+    Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">
+  ];
+}
+
 def PlaceOperands : Pass<"tile-place-operands", "::mlir::ModuleOp"> {
   let summary = "choose which axis of a register tile is rows, and copy operands that products read from shared memory there";
   let description = [{

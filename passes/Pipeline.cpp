@@ -23,6 +23,10 @@ void attune::addTileVerifier(OpPassManager &passes, const PipelineOptions &optio
   passes.addPass(createVerifyTile(VerifyTileOptions{options.arch, options.sramBudget}));
 }
 
+void attune::addPlans(OpPassManager &passes, const PipelineOptions &options) {
+  passes.addPass(createPlanKernels(PlanKernelsOptions{options.arch, options.sramBudget}));
+}
+
 void attune::addSchedVerifier(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createVerifySched(VerifySchedOptions{options.sramBudget}));
 }

@@ -40,6 +40,9 @@ void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options)
 /// Prepares tile IR for the CPU target: block indices become arithmetic on the thread block's number.
 void addTileToCpu(mlir::OpPassManager &passes);
 
+/// Plans the kernels of a tile text that have no plan. It runs first where such a text enters the compiler.
+void addPlans(mlir::OpPassManager &passes, const PipelineOptions &options);
+
 /// The verifier of each stage. addAttnToTile and addTileToSched end with the verifier of the stage that they reach. A
 /// compilation that starts from text runs the verifier of the text's stage first.
 void addAttnVerifier(mlir::OpPassManager &passes);

@@ -227,6 +227,8 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
         | rows 32 - 47                           | warp 2          | warp 6            |
         | rows 48 - 63                           | warp 3          | warp 7            |
 
+    An open plan (`PlanAttr::open`) has zeros: the text of its kernel has no `plan`, and `tile-plan-kernels` chooses one.
+
     ```mlir
     #tile.plan<tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
     #tile.plan<tile_q = 64, tile_k = 16, warps = 8, blocks_per_sm = 1, dv_warps = 2>
@@ -237,6 +239,9 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// The plan of a kernel whose text has none.
+    static PlanAttr open(::mlir::MLIRContext *context) { return get(context, 0, 0, 0, 0, 1); }
+    bool isOpen() const { return getWarps() == 0; }
     /// Warps that split the rows of the tile.
     int64_t getRowWarps() const { return getWarps() / getDvWarps(); }
     /// The number of warps over which a register tile of `rows` rows is split: as many as possible that get equal

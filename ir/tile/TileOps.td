@@ -20,7 +20,7 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
     The launch starts one block for each point of the `grid`. A point selects a tile along each axis of the grid; the
     last axis varies fastest. The op lists operands, captured tensors and run-time scalars in the order of a launch's
     parameters; the body reads their values by `tile.param`. `dtype` is the type to whose accuracy results are computed.
-    `plan` holds the tile sizes and warps that later passes follow.
+    `plan` holds the tile sizes and warps that later passes follow; without it `tile-plan-kernels` chooses a plan.
     ```mlir
     tile.kernel @causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16,
                         o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32)
@@ -35,7 +35,7 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `` custom<Operands>($operands) `grid` custom<Grid>($grid) `dtype` $dtype `plan` $plan attr-dict-with-keyword custom<Body>($body)
+    $sym_name `` custom<Operands>($operands) `grid` custom<Grid>($grid) `dtype` $dtype custom<PlanClause>($plan) attr-dict-with-keyword custom<Body>($body)
   }];
   let hasVerifier = 1;
 }

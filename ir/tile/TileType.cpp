@@ -80,6 +80,20 @@ LogicalResult AxisAttr::verify(function_ref<InFlightDiagnostic()> emitError, Str
   return success();
 }
 
+ParseResult tile::parsePlanClause(OpAsmParser &parser, PlanAttr &plan) {
+  if (succeeded(parser.parseOptionalKeyword("plan")))
+    return parser.parseCustomAttributeWithFallback(plan);
+  plan = PlanAttr::open(parser.getContext());
+  return success();
+}
+
+void tile::printPlanClause(OpAsmPrinter &printer, Operation *, PlanAttr plan) {
+  if (plan.isOpen())
+    return;
+  printer << "plan ";
+  printer.printStrippedAttrOrType(plan);
+}
+
 ParseResult tile::parseGrid(OpAsmParser &parser, ArrayAttr &grid) {
   SmallVector<Attribute> axes;
   auto parseOne = [&]() -> ParseResult {
@@ -298,6 +312,8 @@ TileType TileType::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int6
 
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
                                int64_t warps, int64_t blocksPerSm, int64_t dvWarps) {
+  if (!tileQ && !tileK && !warps && !blocksPerSm && dvWarps == 1) // PlanAttr::open
+    return success();
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
   if (warps <= 0 || blocksPerSm <= 0)

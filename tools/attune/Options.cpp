@@ -681,6 +681,10 @@ static std::optional<Failure> contradictionOfText(const Flags &flags, const IrSu
           fmt::format("--{} {} contradicts {}, which has {}; leave out the flag", flagName, *flag, flags.input, held));
     return std::nullopt;
   };
+  if (!signature.headDim && (types.headDim || types.headDimV))
+    return usageError(fmt::format("{} is a program without head dims; give the extents of its axes by --extents, and "
+                                  "leave out --shape and --head-dim",
+                                  flags.input));
   if (auto failure = contradicts(types.headDim, signature.headDim, "head-dim"))
     return *failure;
   if (auto failure = contradicts(types.headDimV, signature.headDimV, "head-dim-v"))
