@@ -777,27 +777,23 @@ def VerifySched : Pass<"sched-verify", "::mlir::ModuleOp"> {
     barriers of rings are within `shared_bytes` and overlap nothing. `shared_bytes` is within the budget. Each ring is filled and waited for, and a ring that is
     filled again is acquired and released. An instruction of a whole warpgroup is in no branch whose condition is a vote of one warp.
 
-    In kernels whose threads copy by cp.async alone: every read of shared memory follows a wait that completes its newest copy and a barrier after that wait;
-    every write follows a barrier after the last read; every copy is waited for before the tile of work ends; all threads execute every barrier, wait and
-    commit. The pass does not derive this from the schedule. It executes the kernel's control flow for launches of 0, 1, tile_k, tile_k + 1 and (2 stages + 1)
-    tile_k keys, in the first, a middle and the last query tile, and tracks the state of each stage (passes/analysis/copies/CopyOrder.h).
-
-    In kernels with roles, rings, boxes, bulk sums or warpgroup-level products, all warps of a block run concurrently
-    (passes/analysis/roles/RoleOrder.h), for launches without keys, of one key more than a tile and of (2 stages + 1)
+    All warps of a block run concurrently (passes/analysis/synchronization/AccessOrder.h); a kernel without roles is one
+    role. The pass runs launches without keys, of one key more than a tile and of (2 stages + 1)
     tile_k keys. Where a block has several tiles of work, the pass runs two blocks with several tiles each. Vector
     clocks decide, so that the result does not depend on the order in which warps, copies and products happen to run.
     The pass checks: each wait and acquire is for the phase that comes next for its warp. Each stage is filled and
     released by as many arrivals and bytes as its ring counts, and a warp releases it once, after having waited for it.
     Every access to shared memory is ordered after the writes, copies, products and boxes that it depends on, through a
     `sched.fence_async` where the asynchronous proxy reads stores of threads. Registers of products are accessed only
-    while no product is in flight on them. Each named barrier is reached by the number of threads that it counts.
+    while no product is in flight on them. A copy by cp.async is complete, by a wait of the threads that started it,
+    before a read of its tile and before the end. Each named barrier is reached by the number of threads that it counts.
     Messages are sent before they are received. Every tile of work is taken once, its boxes are at one point of the
     grid, and each box of an output is stored once. Values loaded from memory are unknown; the pass runs with a few
     values assumed for each, the same in all roles. The pass does not know which elements a mask leaves visible: it
     accepts a tile that all roles skip alike, and a tile that is not masked (tests/verify/MutationTest.cpp lists what
     the pass accepts; the simulator finds these errors).
 
-    The pass tracks order per lane, not per warp (passes/analysis/roles/Clock.h). An arrival of one lane, such as `sched.release`, publishes what this lane has
+    The pass tracks order per lane, not per warp (passes/analysis/synchronization/Clock.h). An arrival of one lane, such as `sched.release`, publishes what this lane has
     read, written or waited for, and of the other lanes what they did before the last `sched.sync_lanes` or barrier. Instructions of the whole warp (ldmatrix,
     wgmma and its waits) count for every lane.
 

@@ -1,8 +1,8 @@
 //===- VerifySched.cpp - Check whole kernels at the end of sched ------------------------------------===//
 //
 // Checks that single ops cannot make: no op is left to expand, buffers that are alive at the same time do not overlap,
-// each ring has a writer and a reader, every copy completes before it is read (passes/analysis/copies/CopyOrder.h), and
-// roles wait for each other (passes/analysis/roles/RoleOrder.h).
+// each ring has a writer and a reader, and every access to shared memory is ordered after the accesses that it depends
+// on (passes/analysis/synchronization/AccessOrder.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,10 +10,9 @@
 #include "ir/NestedOps.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
-#include "passes/analysis/copies/CopyOrder.h"
 #include "passes/analysis/dataflow/Dependences.h"
 #include "passes/analysis/dataflow/Lifetimes.h"
-#include "passes/analysis/roles/RoleOrder.h"
+#include "passes/analysis/synchronization/AccessOrder.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYSCHED
@@ -132,15 +131,6 @@ LogicalResult verifySides(sched::RingOp ring) {
   return success();
 }
 
-/// Whether only threads write and read shared memory, without roles, TMA and warpgroup-level products. CopyOrder.h
-/// models only this case.
-bool copiesByThreads(sched::KernelOp kernel) {
-  return !holds<Operation *>(kernel, [](Operation *op) {
-    return isa<sched::RoleOp, sched::RingOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::MmaAsyncOp>(
-        op);
-  });
-}
-
 LogicalResult verify(sched::KernelOp kernel) {
   LogicalResult result = success();
   kernel.getBody().walk([&](Operation *op) {
@@ -153,7 +143,7 @@ LogicalResult verify(sched::KernelOp kernel) {
   });
   if (failed(result) || failed(verifyPlaces(kernel)))
     return failure();
-  return copiesByThreads(kernel) ? verifyCopyOrder(kernel) : verifyRoleOrder(kernel);
+  return verifyAccessOrder(kernel);
 }
 
 /// Checks the final size of shared memory, with alignment and the output's buffer. tile-verify counts the loaded tiles

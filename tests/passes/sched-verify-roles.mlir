@@ -1935,7 +1935,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     // expected-note @below {{the other op is here}}
     sched.copy_async %keys[%c0, %c0] to %tile[%c0, %c0] if %true : !tile.view<2, bf16>, !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>>
     sched.commit_copies
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies must stand between}}
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between}}
     // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1 of consumer}}
     %x = sched.load_shared %tile[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 64, bf16, shared, #sched.swizzle<128>> -> f32
     sched.wait_copies pending 0

@@ -13,7 +13,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which nothing has written}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -31,11 +31,12 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-note @below {{the other op is here}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.wait_copies pending 0
     sched.barrier
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is in no group; sched.commit_copies must follow it}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 3}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -53,11 +54,12 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-note @below {{the other op is here}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.barrier
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; no wait follows the copy}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 3}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -75,12 +77,13 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-note @below {{the other op is here}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.wait_copies pending 1
     sched.barrier
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 1 group pending}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 3}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -98,14 +101,15 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-note @below {{the other op is here}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.copy_async %keys[%c0, %c0] to %ring[%c1, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.wait_copies pending 2
     sched.barrier
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy is still under way; the wait before it leaves 2 groups pending}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 3}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -123,11 +127,12 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-error @below {{'sched.copy_async' op copies into stage 0 of k_ring, which another warp may still read; a ring or barrier must order the two}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.wait_copies pending 0
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy other threads may not have completed; a barrier must follow the wait}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-note @below {{the other op is here}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -145,12 +150,13 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-note @below {{the other op is here}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     sched.barrier
     sched.wait_copies pending 0
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy other threads may not have completed; a barrier must follow the wait}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 3}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -169,9 +175,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %z0 = arith.constant 0.0 : f32
+    // expected-error @below {{'sched.store_shared' op writes stage 0 of k_ring, which another warp may still read; a ring or barrier must order the two}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 1}}
     sched.store_shared %z0, %ring[%c0, %c0, %c0] : f32, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
-    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which other threads have just stored; a barrier must follow the stores}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-note @below {{the other op is here}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -189,8 +196,8 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
-    // expected-error @below {{'sched.load_shared' op reads stage 2 of k_ring, which has 2}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.load_shared' op names stage 2 of k_ring, which has 2}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0}}
     %x = sched.load_shared %ring[%c2, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
   }
 }
@@ -209,8 +216,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %r = sched.registers "s" : !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>>
-    // expected-error @below {{'sched.load_shared' op reads a shared tile that is not the result of sched.shared}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.load_shared' op accesses a shared tile that is not the result of sched.shared}}
     %x = sched.load_shared %r[%c0, %c0, %c0] : !tile.tile<q 64 x k 32, f32, register, #sched.fragment<c, warps 4>> -> f32
   }
 }
@@ -232,9 +238,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     sched.commit_copies
     sched.wait_copies pending 0
     sched.barrier
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
-    // expected-error @below {{'sched.copy_async' op writes stage 0 of k_ring, which other threads may still read; a barrier must follow the reads}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-note @below {{the other op is here}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -252,10 +259,10 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-error @below {{'sched.copy_async' op starts a copy that no sched.wait_copies completes}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
-    // expected-error @below {{'sched.copy_async' op writes stage 0 of k_ring, whose copy is still under way; no wait follows the copy}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -277,11 +284,12 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     sched.commit_copies
     sched.wait_copies pending 0
     sched.barrier
+    // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose bytes hold q_tile}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
     %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
     %z0 = arith.constant 0.0 : f32
-    // expected-error @below {{'sched.store_shared' op writes q_tile over stage 0 of k_ring, which other threads may still read; a barrier must follow the reads}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-note @below {{the other op is here}}
     sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -299,12 +307,13 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
+    // expected-note @below {{the other op is here}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c1, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
     %q = sched.shared "q_tile" at 4096 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
     %z0 = arith.constant 0.0 : f32
-    // expected-error @below {{'sched.store_shared' op writes q_tile over stage 1 of k_ring, whose copy is still under way; no wait follows the copy}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.store_shared' op writes stage 0 of q_tile, whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0}}
     sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
   }
 }
@@ -322,8 +331,8 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
-    // expected-error @below {{'sched.copy_async' op starts a copy into stage 0 of k_ring that no wait completes before the tile of work ends}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-error @below {{'sched.copy_async' op starts a copy that no sched.wait_copies completes}}
+    // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0}}
     sched.copy_async %keys[%c0, %c0] to %ring[%c0, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     sched.commit_copies
   }
@@ -337,7 +346,16 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
   %c2 = arith.constant 2 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
-  sched.for_work persistent from %c0 below %c32 (%number, %n) {
+  %block = sched.block_id : i32
+  %blocks = sched.grid_size : i32
+  %B = tile.axis_extent "b" : i32
+  %H = tile.axis_extent "h" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %c64 = arith.constant 64 : i32
+  %row_tiles = arith.ceildivsi %Sq, %c64 : i32
+  %of_heads = arith.muli %B, %H : i32
+  %total = arith.muli %of_heads, %row_tiles : i32
+  sched.for_work persistent from %block below %total (%number, %n) {
     %Sk = tile.axis_extent "k" : i32
     %K = tile.param "k" : !tile.view<4, f32>
     %keys = sched.slice %K[%number, %c0] : !tile.view<4, f32> -> !tile.view<2, f32>
@@ -350,14 +368,16 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     sched.wait_copies pending 0
     sched.barrier
     // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, whose bytes hold q_tile}}
-    // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+    // expected-note @below {{with Sq 65 and Sk 33, in block 0 of 2, warp 3}}
     %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
     sched.barrier
     %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
     %z0 = arith.constant 0.0 : f32
+    // expected-note @below {{the other op is here}}
     sched.store_shared %z0, %q[%c0, %c0, %c0] : f32, !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
     sched.barrier
-    sched.next %c32 : i32
+    %next = arith.addi %number, %blocks : i32
+    sched.next %next : i32
   }
 }
 
@@ -376,7 +396,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %tiles = arith.ceildivsi %Sk, %c32 : i32
     // expected-error @below {{'sched.for_tiles' op goes from tile 0 to tile 0 and never ends}}
-    // expected-note @below {{with Sq 65 and Sk 1, in tile of work 0}}
+    // expected-note @below {{with Sq 65 and Sk 33, in block 0 of 2, warp 0}}
     sched.for_tiles (%i) = (%c0) below %tiles {
       sched.barrier
       sched.next %i : i32
@@ -400,7 +420,8 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %thread = sched.thread_id : i32
     %some = arith.cmpi slt, %thread, %c32 : i32
     scf.if %some {
-      // expected-error @below {{'sched.barrier' op stands under a condition that differs from thread to thread; all threads must come by}}
+      // expected-error @below {{'sched.barrier' op waits for ever: 32 of 128 threads reach the barrier}}
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0}}
       sched.barrier
     }
   }
@@ -421,8 +442,8 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
     %tiles = arith.ceildivsi %Sk, %c32 : i32
     sched.for_tiles (%i, %slot) = (%c0, %c0) below %tiles {
-      // expected-error @below {{'sched.copy_async' op writes stage 2 of k_ring, which has 2}}
-      // expected-note @below {{with Sq 97 and Sk 96, in tile of work 0}}
+      // expected-error @below {{'sched.copy_async' op names stage 2 of k_ring, which has 2}}
+      // expected-note @below {{with Sq 129 and Sk 96, in block 0 of 3, warp 0}}
       sched.copy_async %keys[%c0, %c0] to %ring[%slot, %c0] if %true : !tile.view<2, f32>, !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
       sched.commit_copies
       sched.wait_copies pending 0
@@ -455,7 +476,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
     %any = sched.any_lane %some
     scf.if %any {
       // expected-error @below {{'sched.load_shared' op reads stage 0 of k_ring, which nothing has written}}
-      // expected-note @below {{with Sq 65 and Sk 0, in tile of work 0}}
+      // expected-note @below {{with Sq 65 and Sk 33, in block 0 of 2, warp 0}}
       %x = sched.load_shared %ring[%c0, %c0, %c0] : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>> -> f32
     }
   }

@@ -1,7 +1,7 @@
 //===- IntegerOp.h - Evaluates scalar integer ops ----------------------------===//
 //
 // A scalar integer op of a `sched.kernel`, decoded once and then evaluated many times by the analyses that execute the
-// kernel's control flow (CopyOrder.h, RoleOrder.h):
+// kernel's control flow (passes/analysis/synchronization):
 //
 //     std::optional<IntegerOp> add = IntegerOp::of(op);    // arith.addi : i32
 //     add->apply({1, 2})                                   // 3

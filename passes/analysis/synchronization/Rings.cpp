@@ -1,10 +1,10 @@
 //===- Rings.cpp - Machine: full and empty barriers of rings, named barriers -===//
 
-#include "passes/analysis/roles/Machine.h"
+#include "passes/analysis/synchronization/Machine.h"
 
 using namespace mlir;
 using namespace attune;
-using namespace attune::roles;
+using namespace attune::synchronization;
 
 //===----------------------------------------------------------------------===//
 // Clocks of lanes

@@ -1,12 +1,13 @@
-//===- RoleOrder.cpp - Verifies the synchronisation of warp-specialised kernels -===//
+//===- AccessOrder.cpp - Verifies the order of accesses to shared memory -----===//
 
-#include "passes/analysis/roles/RoleOrder.h"
+#include "passes/analysis/synchronization/AccessOrder.h"
 
-#include "passes/analysis/roles/Machine.h"
+#include "passes/analysis/synchronization/Events.h"
+#include "passes/analysis/synchronization/Machine.h"
 
 using namespace mlir;
 using namespace attune;
-using namespace attune::roles;
+using namespace attune::synchronization;
 
 /// The number of tiles of work in the grid.
 static int64_t tilesOfGrid(sched::KernelOp kernel, const Launch &launch) {
@@ -84,7 +85,21 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
   return launches;
 }
 
-LogicalResult attune::verifyRoleOrder(sched::KernelOp kernel) {
+/// Checks that each access names its buffer: the result of a sched.shared.
+static LogicalResult verifyBuffers(sched::KernelOp kernel) {
+  const WalkResult result = kernel.getBody().walk([](Operation *op) {
+    Value shared = sharedOf(op);
+    if (!shared || shared.getDefiningOp<sched::SharedOp>())
+      return WalkResult::advance();
+    op->emitOpError("accesses a shared tile that is not the result of sched.shared");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult attune::verifyAccessOrder(sched::KernelOp kernel) {
+  if (failed(verifyBuffers(kernel)))
+    return failure();
   const Program program = Program::of(kernel);
   Machine machine(program);
   for (Launch launch : launchesOf(kernel, program)) {

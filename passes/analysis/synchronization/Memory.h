@@ -14,10 +14,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/roles/Clock.h"
-#include "passes/analysis/roles/Program.h"
+#include "passes/analysis/synchronization/Clock.h"
+#include "passes/analysis/synchronization/Program.h"
 
-namespace attune::roles {
+namespace attune::synchronization {
 
 /// An access that breaks a rule. `what` continues an error text that begins "reads stage 1 of k_ring, ".
 struct Fault {
@@ -114,4 +114,4 @@ private:
   std::vector<std::vector<std::vector<std::vector<unsigned>>>> cellsOf;
 };
 
-} // namespace attune::roles
+} // namespace attune::synchronization

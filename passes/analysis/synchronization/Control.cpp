@@ -1,10 +1,10 @@
 //===- Control.cpp - Machine: jumps, loops, tiles of work and values ---------===//
 
-#include "passes/analysis/roles/Machine.h"
+#include "passes/analysis/synchronization/Machine.h"
 
 using namespace mlir;
 using namespace attune;
-using namespace attune::roles;
+using namespace attune::synchronization;
 
 Machine::Go Machine::control(Warp &warp, const Step &step) {
   switch (step.action) {

@@ -1,12 +1,12 @@
 //===- Machine.cpp - Executes the warps of one thread block, their rings and barriers ===//
 
-#include "passes/analysis/roles/Machine.h"
+#include "passes/analysis/synchronization/Machine.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace attune;
-using namespace attune::roles;
+using namespace attune::synchronization;
 
 static Components componentsOf(const Program &program) {
   Components components(unsigned(program.warps));

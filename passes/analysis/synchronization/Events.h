@@ -1,13 +1,13 @@
 //===- Events.h - Ops that synchronise or access shared memory ---------------===//
 //
-// Classifies the ops that become steps of passes/analysis/roles/Program.h, and lists the operands that each step needs.
+// Classifies the ops that become steps of passes/analysis/synchronization/Program.h, and lists the operands that each step needs.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/roles/Program.h"
+#include "passes/analysis/synchronization/Program.h"
 
-namespace attune::roles {
+namespace attune::synchronization {
 
 bool isControl(mlir::Operation *op);
 /// Whether `op` waits, arrives, copies, multiplies or accesses shared memory.
@@ -30,4 +30,4 @@ int64_t numberOf(mlir::Operation *event);
 mlir::Value ringOf(mlir::Operation *event);
 mlir::Value sharedOf(mlir::Operation *event);
 
-} // namespace attune::roles
+} // namespace attune::synchronization

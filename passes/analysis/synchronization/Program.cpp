@@ -1,9 +1,9 @@
 //===- Program.cpp - A kernel's control flow and synchronisation as flat steps ===//
 
-#include "passes/analysis/roles/Program.h"
+#include "passes/analysis/synchronization/Program.h"
 
 #include "passes/analysis/dataflow/CarriedValues.h"
-#include "passes/analysis/roles/Events.h"
+#include "passes/analysis/synchronization/Events.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -11,7 +11,7 @@
 
 using namespace mlir;
 using namespace attune;
-using namespace attune::roles;
+using namespace attune::synchronization;
 
 namespace {
 
@@ -549,7 +549,7 @@ private:
 
 } // namespace
 
-StringRef roles::extentAxis(Operation *op) {
+StringRef synchronization::extentAxis(Operation *op) {
   if (auto extent = dyn_cast<tile::AxisExtentOp>(op))
     return extent.getAxis();
   auto ofView = dyn_cast<sched::ExtentOp>(op);

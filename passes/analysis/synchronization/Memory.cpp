@@ -1,10 +1,10 @@
 //===- Memory.cpp - Checks the order of shared-memory accesses ---------------===//
 
-#include "passes/analysis/roles/Memory.h"
+#include "passes/analysis/synchronization/Memory.h"
 
 using namespace mlir;
 using namespace attune;
-using namespace attune::roles;
+using namespace attune::synchronization;
 
 Memory::Memory(const Program &program, const Components &components) : program(program), components(components) {
   layOut();
@@ -81,7 +81,9 @@ std::string Memory::whyUnordered(const Accessor &by, Actor actor, uint32_t at, S
 Memory::Result Memory::faultOfWriters(const Accessor &by, const Cell &cell, bool engine) const {
   const Clock &knows = *by.knows;
   if (cell.underCopy)
-    return Fault{"whose copy may be under way; a sched.wait_copies must stand between", cell.writeOp};
+    return Fault{
+        "whose copy may be under way; a sched.wait_copies of the threads that copy and a barrier must stand between",
+        cell.writeOp};
   if (cell.copyComponent >= 0 && knows[cell.copyComponent] < cell.copyPhase)
     return Fault{"whose copy may be under way; a sched.wait for its ring's stage must stand between", cell.writeOp};
   Result fault;

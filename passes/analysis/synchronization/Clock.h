@@ -31,7 +31,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace attune::roles {
+namespace attune::synchronization {
 
 class Clock {
 public:
@@ -76,4 +76,4 @@ struct Components {
   unsigned empty(unsigned ring, int64_t stage) const { return full(ring, stage) + 1; }
 };
 
-} // namespace attune::roles
+} // namespace attune::synchronization

@@ -1,7 +1,7 @@
-//===- RoleOrder.h - Verifies the synchronisation of warp-specialised kernels -===//
+//===- AccessOrder.h - Verifies the order of accesses to shared memory -------===//
 //
-// Executes the control flow of a kernel with roles, all warps of a thread block concurrently, and tracks what orders
-// them:
+// Executes the control flow of a kernel, all warps of a thread block concurrently, and tracks what orders them. A kernel
+// without roles is one role: its warps copy by cp.async and synchronise at barriers of the thread block. With roles:
 //
 //     producer                            consumer                            checked
 //     sched.acquire %k[%s] phase %p       sched.wait %k[%s] phase %p          stage and phase agree on both sides
@@ -27,6 +27,6 @@ namespace attune {
 
 /// Reports an error at an op that is not ordered after an access it depends on, that waits for ever, or that starts
 /// work for which no other op waits.
-mlir::LogicalResult verifyRoleOrder(sched::KernelOp kernel);
+mlir::LogicalResult verifyAccessOrder(sched::KernelOp kernel);
 
 } // namespace attune

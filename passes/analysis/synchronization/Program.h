@@ -1,6 +1,6 @@
 //===- Program.h - A kernel's control flow and synchronisation as flat steps -===//
 //
-// The part of a kernel that passes/analysis/roles/RoleOrder.h executes: ops that wait, arrive, copy, multiply or access
+// The part of a kernel that passes/analysis/synchronization/AccessOrder.h executes: ops that wait, arrive, copy, multiply or access
 // shared memory, and the integers that decide control flow, name a stage or barrier, or give the row of an access.
 // Loops and branches become jumps, so that a warp can stop at any step and continue later:
 //
@@ -21,7 +21,7 @@
 #include "ir/sched/Sched.h"
 #include "passes/analysis/dataflow/IntegerOp.h"
 
-namespace attune::roles {
+namespace attune::synchronization {
 
 enum class Action : uint8_t {
   // Control flow. `target` is the step to jump to; a step with a condition jumps if the condition does not hold.
@@ -161,4 +161,4 @@ struct Program {
   bool loads = false;   ///< whether some unknown values are loaded from memory
 };
 
-} // namespace attune::roles
+} // namespace attune::synchronization

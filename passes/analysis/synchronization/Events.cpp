@@ -1,20 +1,20 @@
 //===- Events.cpp - Ops that synchronise or access shared memory -------------===//
 
-#include "passes/analysis/roles/Events.h"
+#include "passes/analysis/synchronization/Events.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace attune;
-using namespace attune::roles;
+using namespace attune::synchronization;
 
-bool roles::isControl(Operation *op) {
+bool synchronization::isControl(Operation *op) {
   return isa<sched::RoleOp, sched::ForWorkOp, sched::ForTilesOp, scf::ForOp, scf::IfOp>(op);
 }
 
-bool roles::isEvent(Operation *op) { return actionOf(op) != Action::End; }
+bool synchronization::isEvent(Operation *op) { return actionOf(op) != Action::End; }
 
-bool roles::synchronises(Operation *loop) {
+bool synchronization::synchronises(Operation *loop) {
   auto found = loop->walk([](Operation *op) {
     const Action action = actionOf(op);
     return action == Action::End || action == Action::Copy || action == Action::Read || action == Action::Write ||
@@ -25,7 +25,7 @@ bool roles::synchronises(Operation *loop) {
   return found.wasInterrupted();
 }
 
-Action roles::actionOf(Operation *op) {
+Action synchronization::actionOf(Operation *op) {
   return TypeSwitch<Operation *, Action>(op)
       .Case([](sched::InitRingOp) { return Action::InitRing; })
       .Case([](sched::FenceInitOp) { return Action::FenceInit; })
@@ -59,7 +59,7 @@ Action roles::actionOf(Operation *op) {
       .Default(Action::End);
 }
 
-SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
+SmallVector<EventValue, 4> synchronization::valuesOf(Operation *event) {
   using Values = SmallVector<EventValue, 4>;
   return TypeSwitch<Operation *, Values>(event)
       .Case<sched::AcquireOp, sched::WaitOp>([](auto op) { return Values{{op.getStage()}, {op.getPhase()}}; })
@@ -92,7 +92,7 @@ SmallVector<EventValue, 4> roles::valuesOf(Operation *event) {
       .Default(Values());
 }
 
-int64_t roles::numberOf(Operation *event) {
+int64_t synchronization::numberOf(Operation *event) {
   return TypeSwitch<Operation *, int64_t>(event)
       .Case([](sched::ExpectBytesOp op) { return op.getBytes(); })
       .Case([](sched::ReleaseOp op) { return op.getByLanes() ? 32 : 1; })
@@ -107,14 +107,14 @@ int64_t roles::numberOf(Operation *event) {
       .Default([](Operation *) { return 0; });
 }
 
-Value roles::ringOf(Operation *event) {
+Value synchronization::ringOf(Operation *event) {
   return TypeSwitch<Operation *, Value>(event)
       .Case<sched::InitRingOp, sched::AcquireOp, sched::WaitOp, sched::ExpectBytesOp, sched::CommitOp, sched::ReleaseOp,
             sched::LoadBoxOp>([](auto op) { return op.getRing(); })
       .Default(Value());
 }
 
-Value roles::sharedOf(Operation *event) {
+Value synchronization::sharedOf(Operation *event) {
   return TypeSwitch<Operation *, Value>(event)
       .Case<sched::SendOp, sched::ReceiveOp, sched::LoadBoxOp, sched::StoreBoxOp, sched::AddRowsOp, sched::LoadMatrixOp,
             sched::LoadSharedOp, sched::LoadPairOp, sched::StoreSharedOp, sched::StoreMatrixOp, sched::ScaleSharedOp,

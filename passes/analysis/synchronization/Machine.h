@@ -8,13 +8,13 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/roles/Memory.h"
+#include "passes/analysis/synchronization/Memory.h"
 
 #include <deque>
 #include <map>
 #include <set>
 
-namespace attune::roles {
+namespace attune::synchronization {
 
 /// One run of a thread block: the extents of the launch, the block's index, and how unknown values are guessed.
 struct Launch {
@@ -191,4 +191,4 @@ private:
   static constexpr unsigned maxSteps = 1 << 22;
 };
 
-} // namespace attune::roles
+} // namespace attune::synchronization

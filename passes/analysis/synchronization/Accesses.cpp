@@ -1,10 +1,10 @@
 //===- Accesses.cpp - Machine: shared memory, messages, TMA boxes, products --===//
 
-#include "passes/analysis/roles/Machine.h"
+#include "passes/analysis/synchronization/Machine.h"
 
 using namespace mlir;
 using namespace attune;
-using namespace attune::roles;
+using namespace attune::synchronization;
 
 //===----------------------------------------------------------------------===//
 // Places in shared memory
