@@ -104,8 +104,8 @@ inline bool isByOtherWarps(tile::ConvertOp staged) {
 /// The warps of all roles but the last, which computes: they fill rings for the computing role, or empty them. 0 in a
 /// kernel without roles.
 int64_t producerWarps(mlir::Operation *kernel);
-/// Whether the kernel's products are asynchronous and issued by whole warpgroups, with accumulators in registers. So are
-/// the products of every kernel with roles: tile-choose-path removes the roles of other kernels.
+/// Whether the kernel's products are asynchronous and issued by whole warpgroups, with accumulators in registers. All
+/// kernels with roles have such products: tile-choose-path removes the roles of other kernels.
 inline bool hasAsyncProducts(mlir::Operation *kernel) { return producerWarps(kernel) > 0; }
 /// hasAsyncProducts of the kernel that contains `op`.
 inline bool isWithAsyncProducts(mlir::Operation *op) { return hasAsyncProducts(op->getParentOfType<tile::KernelOp>()); }

@@ -10,8 +10,8 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// The maximum number of elements of a captured tensor, one for each part of a tile, that are read to bound the tensor's
-/// values in the tile. With more parts, the bounds are read from a table with one entry for each tile of q and k.
+/// The maximum number of elements of a captured tensor, one for each part of a tile, that are read to bound the values
+/// of the tensor in the tile. With more parts, a table has the bounds: one entry for each tile of q and k.
 static constexpr size_t mostParts = 8;
 /// The maximum number of operations that are repeated to address the element of each part.
 static constexpr size_t mostOperations = 16;

@@ -160,8 +160,8 @@ private:
 
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);
-  /// If `value` is the number of queries or keys of the thread block's sequence, such as min(max(lengths[b], 0), Sk), the
-  /// axis that it limits: 2 for q, 3 for k. nullopt for any other value.
+  /// If `value` is the number of queries or keys of the thread block's sequence, such as min(max(lengths[b], 0), Sk):
+  /// the axis that the number limits, 2 for q, 3 for k. nullopt for any other value.
   std::optional<unsigned> axisOfLength(Value value);
   Form extentForm(attn::ExtentOp extent);
   Form sumForm(mlir::Operation *definition);

@@ -1,7 +1,7 @@
 //===- AccessOrder.h - Verifies the order of accesses to shared memory -------===//
 //
-// Executes the control flow of a kernel, all warps of a thread block concurrently, and tracks what orders them. A kernel
-// without roles is one role: its warps copy by cp.async and synchronise at barriers of the thread block. With roles:
+// Executes the control flow of a kernel, all warps of a thread block concurrently, and tracks what orders the warps. A
+// kernel without roles is one role: its warps copy by cp.async and synchronise at barriers of the block. With roles:
 //
 //     producer                            consumer                            checked
 //     sched.acquire %k[%s] phase %p       sched.wait %k[%s] phase %p          stage and phase agree on both sides

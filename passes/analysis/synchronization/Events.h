@@ -1,7 +1,7 @@
 //===- Events.h - Ops that synchronise or access shared memory ---------------===//
 //
-// Classifies the ops that become steps of passes/analysis/synchronization/Program.h, and lists the operands that each step needs.
-//
+// Classifies the ops that become steps of passes/analysis/synchronization/Program.h, and lists the operands that each
+// step needs.
 //===----------------------------------------------------------------------===//
 #pragma once
 
