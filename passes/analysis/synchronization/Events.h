@@ -2,6 +2,7 @@
 //
 // Classifies the ops that become steps of passes/analysis/synchronization/Program.h, and lists the operands that each
 // step needs.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
