@@ -7,12 +7,13 @@
 
 #include "attune/Kernel.h"
 #include "runtime/Launch.h"
+#include "runtime/Launcher.h"
 
 #include <algorithm>
 
 using namespace attune;
 
-static constexpr size_t tensorMapBytes = 128, tensorMapAlignment = 64;
+static constexpr size_t tensorMapAlignment = 64;
 
 static constexpr std::string_view tensorAxis = "tensors.";
 
@@ -172,5 +173,5 @@ size_t KernelSignature::tensorMapOffset() const {
 }
 
 size_t KernelSignature::packedBytes() const {
-  return tensorMaps.empty() ? tensorOffset(tensors.size()) : tensorMapOffset() + tensorMapBytes * tensorMaps.size();
+  return tensorMaps.empty() ? tensorOffset(tensors.size()) : tensorMapOffset() + tensor_map_bytes * tensorMaps.size();
 }
