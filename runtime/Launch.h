@@ -12,12 +12,6 @@
 
 namespace attune {
 
-/// Whether two names are equal. Most axis names have one letter, and for these a comparison of size and letter is
-/// enough.
-inline bool sameName(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && (a.empty() || (a[0] == b[0] && (a.size() == 1 || a == b)));
-}
-
 /// The parameters and the grids of one launch. Left uninitialised; packLaunch writes all that is read later.
 struct PackedLaunch : packed_problem {
   const LaunchParams *params() const { return reinterpret_cast<const LaunchParams *>(&block); }
