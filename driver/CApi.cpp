@@ -606,7 +606,7 @@ attune_error *attune_operand(const attune_kernel *kernel, size_t n, const attune
     if (n >= named.size())
       return Error{fmt::format("operand {} is asked for, but kernel '{}' takes {} by name, counted from 0", n,
                                k.image().name, named.size())};
-    Expected<Tensor> tensor = denseOperand(signature, *named[n], k.device(), arguments);
+    Expected<Tensor> tensor = denseOperand(k.image(), *named[n], k.device(), arguments);
     if (!tensor)
       return tensor.error();
     *operand = {named[n]->name.c_str(), viewOf(*tensor)};

@@ -5,12 +5,13 @@
 #include "arch/ArchInfo.h"
 #include "attune/Compile.h"
 #include "runtime/Launch.h"
-#include "runtime/TensorMaps.h"
+#include "runtime/LaunchTables.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <deque>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -195,98 +196,12 @@ std::string contentOf(const KernelSignature &signature, const OperandParam &oper
 }
 
 //===----------------------------------------------------------------------===//
-// Tables for Launcher.c
+// Tables of the launcher
 //===----------------------------------------------------------------------===//
-
-/// The index of the entry of `params` named `name`, or -1.
-template <typename Param> int numberOf(const std::vector<Param> &params, std::string_view name) {
-  for (size_t i = 0; i < params.size(); ++i)
-    if (params[i].name == name)
-      return int(i);
-  return -1;
-}
-
-/// A row of a count_table: one axis of an operand, of a grid or of a workspace tensor.
-std::string countRow(const KernelSignature &signature, const std::vector<std::string> &axes, const AxisParam &axis) {
-  const std::optional<TensorDimension> of = tensorDimension(axis.name);
-  return fmt::format("{{{}, {}, {}, {}, {}, {}}}", axis.size ? -1 : axisNumber(axes, axis.name),
-                     of ? numberOf(signature.tensors, of->tensor) : -1, of ? of->dim : -1, axis.size, axis.by,
-                     literal(wordsFor(axis).extent));
-}
-
-/// The tables of the axes whose extents a launch passes, and of the operands.
-std::string operandTables(const KernelSignature &signature) {
-  const std::vector<std::string> axes = signature.axes();
-  std::string extents, operands;
-  for (const std::string &name : axes) {
-    const AxisParam axis{name};
-    const AxisWords words = wordsFor(axis);
-    extents += fmt::format("\n    {{{}, {}, {}, {}}},", literal(extentMember(name)), literal(words.noun), words.most,
-                           literal(words.remedy));
-  }
-  for (const OperandParam &operand : signature.operands) {
-    std::vector<std::string> dimensions;
-    for (const AxisParam &axis : operand.axes)
-      dimensions.push_back(fmt::format("{{{}, {}}}", countRow(signature, axes, axis), literal(wordsFor(axis).stride)));
-    if (dimensions.empty())
-      dimensions.push_back("{{-1, -1, -1, 0, 1, NULL}, NULL}");
-    operands += fmt::format("\n    {{{}, {}, {}, {}, {}, {}, {{{}}}}},", literal(operand.name), byteSize(operand.dtype),
-                            int(operand.role != OperandRole::In), int(operand.optional), int(operand.isTiled()),
-                            operand.rank(), fmt::join(dimensions, ", "));
-  }
-  extents.back() = operands.back() = '}';
-  return "static const axis_table axes[] = {" + extents + ";\nstatic const operand_table operands[] = {" + operands +
-         ";\n";
-}
-
-std::string tableOf(const LinearIndex &index) {
-  return fmt::format("{{{}, {{{}}}, {{{}}}}}", index.constant, fmt::join(index.coordinates, ", "),
-                     fmt::join(index.extents, ", "));
-}
-
-/// A reference to a table, such as "tensor_3_indices", or "NULL" for an empty table.
-std::string reference(bool any, std::string name) { return any ? std::move(name) : "NULL"; }
-
-/// The table of captured tensors, after the tables of indices and guards that it refers to.
-std::string tensorTables(const KernelSignature &signature) {
-  std::string before, rows;
-  for (size_t t = 0; t < signature.tensors.size(); ++t) {
-    const TensorParam &tensor = signature.tensors[t];
-    std::string indices;
-    for (size_t i = 0; i < tensor.indices.size(); ++i) {
-      const IndexParam &index = tensor.indices[i];
-      const std::string guards = fmt::format("tensor_{}_guards_{}", t, i);
-      if (!index.guards.empty()) {
-        before += fmt::format("static const linear_index {}[] = {{", guards);
-        for (const LinearIndex &guard : index.guards)
-          before += fmt::format("\n    {},", tableOf(guard));
-        before.back() = '}';
-        before += ";\n";
-      }
-      indices += fmt::format("\n    {{{}, {}, {}, {}, {}, {}, {}}},", index.dim, tableOf(index.index),
-                             index.guards.size(), reference(!index.guards.empty(), guards), int(index.broadcast),
-                             literal(index.text), literal(index.element));
-    }
-    if (!indices.empty()) {
-      indices.back() = '}';
-      before += fmt::format("static const index_table tensor_{}_indices[] = {{{};\n", t, indices);
-    }
-    rows += fmt::format("\n    {{{}, {}, {}, {}, {}}},", literal(tensor.name), byteSize(tensor.dtype), tensor.rank,
-                        tensor.indices.size(), reference(!tensor.indices.empty(), fmt::format("tensor_{}_indices", t)));
-  }
-  if (rows.empty())
-    return "";
-  rows.back() = '}';
-  return before + "static const tensor_table tensors[] = {" + rows + ";\n";
-}
-
-/// Values of CUtensorMapDataType and CUtensorMapSwizzle in cuda.h.
-int mapType(DType dtype) { return dtype == DType::F32 ? 7 : dtype == DType::BF16 ? 9 : 6; }
-int mapSwizzle(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : 1; }
 
 /// The cubin as an array of 64-bit words, which is shorter text than bytes and has the alignment that the driver
 /// requires.
-std::string cubinTable(const KernelImage &image) {
+std::string cubinArray(const KernelImage &image) {
   std::string text = fmt::format("static const uint64_t cubin_{}[] = {{", image.arch);
   for (size_t at = 0; at < image.binary.size(); at += 8) {
     uint64_t word = 0;
@@ -297,109 +212,77 @@ std::string cubinTable(const KernelImage &image) {
   return text + ";\n";
 }
 
-/// The table of the axes of a grid or of a workspace tensor.
-std::string countTable(const KernelSignature &signature, std::string_view table,
-                       const std::vector<AxisParam> &counted) {
-  const std::vector<std::string> axes = signature.axes();
-  std::string rows;
-  for (const AxisParam &axis : counted)
-    rows += fmt::format("\n    {},", countRow(signature, axes, axis));
-  if (rows.empty())
-    return "";
-  rows.back() = '}';
-  return fmt::format("static const count_table {}[] = {{{};\n", table, rows);
-}
+/// Prints tables of runtime/Launcher.h as C. An array is printed after the arrays that its rows refer to.
+class TablePrinter {
+public:
+  std::string text; ///< the arrays printed so far
 
-/// The table of the bounds under which a launch skips a kernel.
-std::string boundTable(const KernelSignature &signature, std::string_view table,
-                       const std::vector<ExtentBound> &bounds) {
-  const std::vector<std::string> axes = signature.axes();
-  std::string rows;
-  for (const ExtentBound &bound : bounds)
-    rows += fmt::format("\n    {{{}, {}}},", countRow(signature, axes, AxisParam{bound.axis}),
-                        countRow(signature, axes, bound.most.empty() ? AxisParam{"", 1} : AxisParam{bound.most}));
-  if (rows.empty())
-    return "";
-  rows.back() = '}';
-  return fmt::format("static const bound_table {}[] = {{{};\n", table, rows);
-}
+  /// Prints an array and returns its name, or "NULL" for no rows.
+  template <typename Table>
+  std::string array(std::string_view type, const std::string &name, const Table *rows, int count) {
+    if (count == 0)
+      return "NULL";
+    std::string printed = fmt::format("static const {} {}[] = {{", type, name);
+    for (int i = 0; i < count; ++i)
+      printed += fmt::format("\n    {},", row(rows[i], fmt::format("{}_{}", name, i)));
+    printed.back() = '}';
+    text += printed + ";\n";
+    return name;
+  }
 
-int workspaceCount(const KernelSignature &signature) {
-  return int(std::ranges::count(signature.operands, OperandRole::Workspace, &OperandParam::role));
-}
-
-/// The tensor of a tensor map as two initialisers: "map_of_workspace, 0". Workspace operands come after all others, so
-/// their index is counted from the first workspace operand.
-std::string mappedTensor(const KernelSignature &signature, const TensorMapParam &map) {
-  if (map.captured)
-    return fmt::format("map_of_captured, {}", numberOf(signature.tensors, map.tensor));
-  if (map.isOptional())
-    return fmt::format("map_of_gradient, {}", numberOf(signature.operands, map.tensor));
-  const int number = numberOf(signature.operands, map.tensor),
-            passed = int(signature.operands.size()) - workspaceCount(signature);
-  return number < passed ? fmt::format("map_of_operand, {}", number)
-                         : fmt::format("map_of_workspace, {}", number - passed);
-}
-
-/// The tables to which the row of one image refers.
-std::string imageTables(const KernelImage &image) {
-  const KernelSignature &signature = image.signature;
-  std::string text = cubinTable(image), entries, workspaces, maps;
-  for (size_t i = 0; i < image.entries.size(); ++i) {
-    const KernelEntry &entry = image.entries[i];
-    const std::string grid = fmt::format("grid_{}_{}", image.arch, i);
-    const std::string bounds = fmt::format("bounds_{}_{}", image.arch, i);
-    text += countTable(signature, grid, entry.grid) + boundTable(signature, bounds, entry.skippedIf);
-    entries += fmt::format("\n    {{{}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}}},", literal(entry.symbol),
-                           entry.grid.size(), reference(!entry.grid.empty(), grid), entry.threads, entry.sharedBytes,
-                           int(entry.persistent), int(entry.claimsWork), int(entry.dependent), int(entry.preparation),
-                           entry.skippedIf.size(), reference(!entry.skippedIf.empty(), bounds), entry.maps.reads,
-                           entry.maps.fallbackOf);
+private:
+  /// `name` begins the names of arrays that the row refers to.
+  std::string row(const axis_table &axis, const std::string &) {
+    return fmt::format("{{{}, {}, {}, {}}}", literal(extentMember(axis.name)), literal(axis.noun), axis.most,
+                       literal(axis.remedy));
   }
-  entries.back() = '}';
-  text += fmt::format("static const entry_table entries_{}[] = {{{};\n", image.arch, entries);
-  for (const OperandParam &operand : signature.operands) {
-    if (operand.role != OperandRole::Workspace)
-      continue;
-    const std::string dimensions =
-        fmt::format("dimensions_{}_{}", image.arch, numberOf(signature.operands, operand.name));
-    text += countTable(signature, dimensions, operand.axes);
-    workspaces += fmt::format("\n    {{{}, {}, {}, {}}},", literal(operand.name), byteSize(operand.dtype),
-                              operand.rank(), reference(!operand.axes.empty(), dimensions));
+  std::string row(const dimension_table &dimension, const std::string &) {
+    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}}}", dimension.axis, dimension.tensor, dimension.dim,
+                       dimension.size, dimension.by, literal(dimension.extent), literal(dimension.stride));
   }
-  if (!workspaces.empty()) {
-    workspaces.back() = '}';
-    text += fmt::format("static const workspace_table workspaces_{}[] = {{{};\n", image.arch, workspaces);
+  std::string row(const operand_table &operand, const std::string &name) {
+    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}}}", literal(operand.name), operand.element_bytes,
+                       operand.is_written, operand.is_optional, operand.is_tiled, operand.rank,
+                       array("dimension_table", name + "_dimensions", operand.dimensions, operand.rank));
   }
-  for (size_t i = 0; i < signature.tensorMaps.size(); ++i) {
-    const TensorMapParam &map = signature.tensorMaps[i];
-    maps +=
-        fmt::format("\n    {{{}, {}, {}, {}, {}}},", mappedTensor(signature, map),
-                    mapType(TensorMapPlace::of(signature, i).dtype), map.rows, map.columns, mapSwizzle(map.swizzle));
+  std::string row(const linear_index &index, const std::string & = {}) {
+    return fmt::format("{{{}, {{{}}}, {{{}}}}}", index.constant, fmt::join(index.coordinates, ", "),
+                       fmt::join(index.extents, ", "));
   }
-  if (!maps.empty()) {
-    maps.back() = '}';
-    text += fmt::format("static const map_table maps_{}[] = {{{};\n", image.arch, maps);
+  std::string row(const index_table &index, const std::string &name) {
+    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}}}", index.dim, row(index.index), index.guard_count,
+                       array("linear_index", name + "_guards", index.guards, index.guard_count), index.broadcast,
+                       literal(index.text), literal(index.element));
   }
-  return text;
-}
-
-std::string imageRow(const KernelImage &image) {
-  const KernelSignature &signature = image.signature;
-  const ArchInfo &arch = *findArch(image.arch);
-  unsigned minors = 0;
-  for (int minor = 0; minor < 10; ++minor)
-    minors |= unsigned(runsOn(arch, arch.computeMajor, minor)) << minor;
-  const std::optional<BlockPatternParam> &pattern = signature.blockPattern;
-  const int workspaces = workspaceCount(signature);
-  return fmt::format("\n    {{{}, {}, {:#x}u, cubin_{}, {}, {}, entries_{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},",
-                     literal(image.arch), arch.computeMajor, minors, image.arch, image.nvrtcVersion,
-                     image.entries.size(), image.arch, signature.packedBytes(), signature.tensorMapOffset(), workspaces,
-                     reference(workspaces > 0, "workspaces_" + image.arch), signature.tensorMaps.size(),
-                     reference(!signature.tensorMaps.empty(), "maps_" + image.arch),
-                     pattern ? numberOf(signature.tensors, pattern->tensor) : -1, pattern ? pattern->rows : 1,
-                     pattern ? pattern->columns : 1);
-}
+  std::string row(const tensor_table &tensor, const std::string &name) {
+    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}}}", literal(tensor.name), tensor.element_bytes, tensor.rank,
+                       tensor.pattern_rows, tensor.pattern_columns, tensor.index_count,
+                       array("index_table", name + "_indices", tensor.indices, tensor.index_count));
+  }
+  std::string row(const bound_table &bound, const std::string &name) {
+    return fmt::format("{{{}, {}}}", row(bound.axis, name), row(bound.most, name));
+  }
+  std::string row(const entry_table &entry, const std::string &name) {
+    return fmt::format("{{{}, {}, {}, {}, {}u, {}, {}, {}, {}, {}, {}, {}, {}}}", literal(entry.name), entry.grid_count,
+                       array("dimension_table", name + "_grid", entry.grid, entry.grid_count), entry.threads,
+                       entry.shared_bytes, entry.persistent, entry.claims_work, entry.is_dependent,
+                       entry.is_preparation, entry.bound_count,
+                       array("bound_table", name + "_bounds", entry.bounds, entry.bound_count), entry.reads_maps,
+                       entry.fallback_of_maps);
+  }
+  std::string row(const map_table &map, const std::string &) {
+    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}}", literal(map.name), map.is_optional, map.offset,
+                       map.rank, map.element_bytes, map.type, map.rows, map.columns, map.swizzle);
+  }
+  std::string row(const image_table &image, const std::string &name) {
+    return fmt::format("{{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", literal(image.arch),
+                       image.major, image.minors, image.arch, image.nvrtc, image.entry_count,
+                       array("entry_table", name + "_entries", image.entries, image.entry_count), image.packed_bytes,
+                       image.maps_at, image.workspace_count,
+                       array("operand_table", name + "_workspaces", image.workspaces, image.workspace_count),
+                       image.map_count, array("map_table", name + "_maps", image.maps, image.map_count));
+  }
+};
 
 /// The arguments of a launch: the signature without workspace operands and tensor maps.
 KernelSignature argumentSignature(KernelSignature signature) {
@@ -417,7 +300,10 @@ public:
   /// `images` are kernels of one variant, the most specific architecture first.
   Exporter(std::vector<const KernelImage *> images, std::string name, float dropout)
       : images(std::move(images)), signature(argumentSignature(this->images.front()->signature)),
-        axes(signature.axes()), name(std::move(name)), dropout(dropout) {}
+        axes(signature.axes()), name(std::move(name)), dropout(dropout) {
+    for (const KernelImage *image : this->images)
+      tables.emplace_back(*image);
+  }
 
   std::vector<ExportedFile> files() const {
     std::vector<ExportedFile> result = {
@@ -451,8 +337,9 @@ private:
   }
 
   bool isBackward() const {
-    return std::ranges::all_of(std::array{"q", "k", "v", "do", "dq", "dk", "dv"},
-                               [&](std::string_view name) { return numberOf(signature.operands, name) >= 0; });
+    return std::ranges::all_of(std::array{"q", "k", "v", "do", "dq", "dk", "dv"}, [&](std::string_view name) {
+      return std::ranges::find(signature.operands, name, &OperandParam::name) != signature.operands.end();
+    });
   }
 
   /// The results of `text(axis)` for each axis, in the order of the header, separated by commas.
@@ -626,66 +513,66 @@ const char *NAME_error(void);
   }
 
   std::string source() const {
-    std::string text = fmt::format("/* {} */\n#include \"{}.h\"\n\n", summary(), name);
+    std::string text = fmt::format("/* {} */\n#include \"{}.h\"\n\n#define LAUNCHER_API static\n\n", summary(), name);
     text += launcher;
     text += "\n/*===----------------------------------------------------------------------===*/\n"
             "/* This kernel                                                                */\n"
             "/*===----------------------------------------------------------------------===*/\n\n";
-    text += operandTables(signature) + tensorTables(signature);
-    std::string rows;
-    for (const KernelImage *image : images) {
-      text += imageTables(*image);
-      rows += imageRow(*image);
+    const kernel_table &kernel = tables.front().kernel;
+    std::vector<image_table> rows;
+    for (const LaunchTables &of : tables) {
+      text += cubinArray(of.source);
+      rows.push_back(of.image);
     }
-    rows.back() = '}';
-    text += "static const image_table images[] = {" + rows + ";\n";
-    std::vector<int> counted;
-    for (const char *axis : {"b", "h", "hkv", "q", "k"})
-      counted.push_back(axisNumber(axes, axis));
-    text += fmt::format("static const kernel_table kernel = {{{}, {}, {}, axes, {}, {}, operands, {}, {}, {}, {}, "
-                        "images}};\n\n",
-                        literal(name), int(signature.dropout), axes.size(), fmt::join(counted, ", "),
-                        signature.operands.size(), signature.scalars.size(), signature.tensors.size(),
-                        reference(!signature.tensors.empty(), "tensors"), images.size());
+    TablePrinter printer;
+    const std::string arrays[] = {printer.array("axis_table", "axes", kernel.axes, kernel.axis_count),
+                                  printer.array("operand_table", "operands", kernel.operands, kernel.operand_count),
+                                  printer.array("tensor_table", "tensors", kernel.tensors, kernel.tensor_count),
+                                  printer.array("image_table", "images", rows.data(), int(rows.size()))};
+    text += printer.text;
+    text +=
+        fmt::format("static const kernel_table kernel = {{{}, &exported_wording, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
+                    "{}, {}, {}, {}, {}, {}}};\n\n",
+                    literal(name), kernel.has_dropout, kernel.axis_count, arrays[0], kernel.batch, kernel.heads,
+                    kernel.kv_heads, kernel.query_length, kernel.key_length, kernel.operand_count, arrays[1],
+                    kernel.scalar_count, kernel.tensor_count, arrays[2], rows.size(), arrays[3]);
     return text + adapter() + functions();
   }
 
-  /// The C code that converts NAME_args to the argument struct of Launcher.c.
+  /// The C code that converts NAME_args to the launcher's arguments.
   std::string adapter() const {
     std::string text =
         fmt::format("/* What a problem points to. */\n"
                     "typedef struct {{\n"
-                    "  int64_t extents[{}];\n"
-                    "  tensor_view operands[{}];\n"
-                    "  uint64_t scalars[{}];\n"
-                    "  tensor_view tensors[{}];\n"
+                    "  int64_t extents[{0}], shapes[{1}][most_rank], strides[{1}][most_rank];\n"
+                    "  tensor_view operands[{1}], tensors[{2}];\n"
+                    "  uint64_t scalars[{3}];\n"
                     "}} problem_lists;\n\n"
-                    "static problem problem_of(const {}_args *args, problem_lists *lists) {{\n"
-                    "  problem p;\n"
+                    "static launch_problem problem_of(const {4}_args *args, problem_lists *lists) {{\n"
+                    "  launch_problem p;\n"
                     "  memset(&p, 0, sizeof p);\n"
                     "  memset(lists, 0, sizeof *lists);\n",
-                    axes.size(), signature.operands.size(), std::max<size_t>(signature.scalars.size(), 1),
-                    std::max<size_t>(signature.tensors.size(), 1), name);
-    for (size_t i = 0; i < axes.size(); ++i)
-      text += fmt::format("  lists->extents[{}] = args->{};\n", i, extentMember(axes[i]));
-    for (size_t i = 0; i < signature.operands.size(); ++i) {
-      const OperandParam &operand = signature.operands[i];
-      text += fmt::format("  lists->operands[{}].data = args->{};\n", i, memberOf(operand.name));
-      if (strideCount(operand))
-        text += fmt::format("  memcpy(lists->operands[{0}].strides, args->{1}, sizeof args->{1});\n", i,
-                            stridesMember(operand));
-    }
-    text += otherArguments() + "  complete_operands(&kernel, lists->extents, lists->tensors, lists->operands);\n";
+                    axes.size(), signature.operands.size(), std::max<size_t>(signature.tensors.size(), 1),
+                    std::max<size_t>(signature.scalars.size(), 1), name);
     for (const char *list : {"extents", "operands", "scalars", "tensors"})
       text += fmt::format("  p.{0} = lists->{0};\n", list);
+    for (size_t i = 0; i < axes.size(); ++i)
+      text += fmt::format("  lists->extents[{}] = args->{};\n", i, extentMember(axes[i]));
+    text += otherArguments();
+    for (size_t i = 0; i < signature.operands.size(); ++i) {
+      const OperandParam &operand = signature.operands[i];
+      if (strideCount(operand))
+        text += fmt::format("  memcpy(lists->strides[{0}], args->{1}, sizeof args->{1});\n", i, stridesMember(operand));
+      text += fmt::format("  lists->operands[{0}] = operand_view(&operands[{0}], &p, args->{1}, lists->shapes[{0}], "
+                          "lists->strides[{0}]);\n",
+                          i, memberOf(operand.name));
+    }
     return text + "  return p;\n}\n\n";
   }
 
   /// The statements of the adapter for all members other than extents and operands.
   std::string otherArguments() const {
-    std::string text;
-    for (const char *member : {"workspace", "workspace_bytes", "stream"})
-      text += fmt::format("  p.{0} = args->{0};\n", member);
+    std::string text = "  p.workspace = args->workspace;\n  p.workspace_bytes = args->workspace_bytes;\n";
     if (signature.dropout)
       for (const char *member : {"dropout", "seed", "offset", "seed_pointer", "offset_pointer"})
         text += fmt::format("  p.{0} = args->{0};\n", member);
@@ -697,20 +584,17 @@ const char *NAME_error(void);
               ? fmt::format("  lists->scalars[{}] = args->scalars.{} != 0;\n", i, memberOf(signature.scalars[i].name))
               : fmt::format("  memcpy(&lists->scalars[{0}], &args->scalars.{1}, sizeof args->scalars.{1});\n", i,
                             memberOf(signature.scalars[i].name));
-    for (size_t i = 0; i < signature.tensors.size(); ++i) {
-      const std::string member = memberOf(signature.tensors[i].name);
-      text += fmt::format("  lists->tensors[{}].data = args->tensors.{}.data;\n", i, member);
-      if (signature.tensors[i].rank)
-        for (const char *part : {"shape", "strides"})
-          text +=
-              fmt::format("  memcpy(lists->tensors[{0}].{1}, args->tensors.{2}.{1}, sizeof args->tensors.{2}.{1});\n",
-                          i, part, member);
-    }
+    for (size_t i = 0; i < signature.tensors.size(); ++i)
+      text += fmt::format(fmt::runtime(signature.tensors[i].rank
+                                           ? "  lists->tensors[{0}] = view_of(args->tensors.{1}.data, "
+                                             "args->tensors.{1}.shape, args->tensors.{1}.strides);\n"
+                                           : "  lists->tensors[{0}] = view_of(args->tensors.{1}.data, NULL, NULL);\n"),
+                          i, memberOf(signature.tensors[i].name));
     return text;
   }
 
   std::string functions() const {
-    const std::string problem = "  problem_lists lists;\n  const problem p = problem_of(args, &lists);\n";
+    const std::string problem = "  problem_lists lists;\n  const launch_problem p = problem_of(args, &lists);\n";
     // Parameters have numbers instead of names of axes, which could equal other names in this function.
     auto parameter = [&](const std::string &axis) { return fmt::format("int64_t extent_{}", axisNumber(axes, axis)); };
     std::string text = fmt::format("void {0}_defaults({0}_args *args, {1}) {{\n  int64_t extents[{2}];\n"
@@ -727,11 +611,11 @@ const char *NAME_error(void);
     text += named("}\n\nvoid NAME_contiguous(int rank, const int64_t *shape, int64_t *strides) { dense_strides(rank, "
                   "shape, strides); }\n\n");
     text += named("size_t NAME_workspace_bytes(const NAME_args *args) {\n") + problem +
-            "  return most_workspace_of(&kernel, &p);\n}\n\n";
+            "  return most_workspace(&kernel, &p);\n}\n\n";
     text += named("int NAME_load(void) { return load_for_context(&kernel); }\n\n");
     text += named("int NAME_launch(const NAME_args *args) {\n") + problem +
-            "  return check_and_enqueue(&kernel, &p);\n}\n\n";
-    return text + named("const char *NAME_error(void) { return last_text; }\n");
+            "  return check_and_enqueue(&kernel, &p, args->stream);\n}\n\n";
+    return text + named("const char *NAME_error(void) { return launcher_text(); }\n");
   }
 
   std::string description() const {
@@ -754,13 +638,12 @@ const char *NAME_error(void);
   }
 
   std::vector<const KernelImage *> images;
-  KernelSignature signature; ///< the arguments that all images share
+  std::deque<LaunchTables> tables; ///< one for each image
+  KernelSignature signature;       ///< the arguments that all images share
   std::vector<std::string> axes;
   std::string name;
   float dropout;
 };
-
-constexpr int mostRank = 5; // must equal most_rank in Launcher.c
 
 /// Checks that operands and extents can be members of a C struct: valid, distinct names.
 Expected<void> checkOperands(const KernelImage &image) {
@@ -791,9 +674,9 @@ Expected<void> checkOperands(const KernelImage &image) {
       return good;
     if (Expected<void> good = add("operand", operand.name, stridesMember(operand)); !good)
       return good;
-    if (operand.rank() > mostRank)
+    if (operand.rank() > most_rank)
       return Error{fmt::format("operand '{}' of kernel '{}' has rank {}, the most is {}; join dimensions of it",
-                               operand.name, image.name, operand.rank(), mostRank)};
+                               operand.name, image.name, operand.rank(), int(most_rank))};
   }
   return {};
 }

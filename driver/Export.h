@@ -5,8 +5,8 @@
 //     // alibi.h, alibi.c, alibi.json, alibi.sm_80.cubin, alibi.sm_90a.cubin
 //
 // The .c file contains the cubins, the tables that a launch needs (KernelSignature and KernelImage, as data) and
-// Launcher.c, which is the same for every kernel. The file is both C99 and C++17 and needs only the C library, pthreads
-// and dlopen.
+// code that is the same for every kernel: runtime/Launcher.c, by which the library launches too, and ExportedDriver.c.
+// The file is both C99 and C++17 and needs only the C library, pthreads and dlopen.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

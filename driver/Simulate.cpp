@@ -13,27 +13,29 @@ using namespace attune;
 struct Simulation::State {
   IrText text;
   IrSummary summary;
-  KernelImage image; ///< the signature and entries, for packLaunch
+  KernelImage image; ///< the signature and entries, for the tables
   int tileK = 0;
   float dropout = 0;
   Simulator simulator;
+  LaunchTables tables{image};
 };
 
 Expected<Simulation> Simulation::load(const IrText &text) {
   Expected<driver::Simulated> loaded = driver::simulated(text);
   if (!loaded)
     return loaded.error();
-  State state{text, std::move(loaded->summary), {}, loaded->tileK, 0, std::move(loaded->simulator)};
-  state.image.name = state.summary.name;
-  state.image.arch = state.summary.arch;
-  state.image.signature = state.summary.signature;
-  state.image.tileQ = loaded->tileQ;
-  state.image.entries = std::move(loaded->entries);
-  if (Expected<void> good = checkSignature(state.image); !good)
+  KernelImage image;
+  image.name = loaded->summary.name;
+  image.arch = loaded->summary.arch;
+  image.signature = loaded->summary.signature;
+  image.tileQ = loaded->tileQ;
+  image.entries = std::move(loaded->entries);
+  if (Expected<void> good = checkSignature(image); !good)
     return good.error();
-  if (Expected<Variant> variant = Variant::fromJson(state.summary.variantJson); variant)
-    state.dropout = variant->dropoutProbability();
-  return Simulation(std::make_shared<const State>(std::move(state)));
+  Expected<Variant> variant = Variant::fromJson(loaded->summary.variantJson);
+  return Simulation(std::make_shared<const State>(text, std::move(loaded->summary), std::move(image), loaded->tileK,
+                                                  variant ? variant->dropoutProbability() : 0,
+                                                  std::move(loaded->simulator)));
 }
 
 const IrSummary &Simulation::summary() const { return state->summary; }
@@ -48,22 +50,22 @@ std::vector<ProblemSizes> Simulation::exampleSizes() const {
 }
 
 size_t Simulation::workspaceBytes(const LaunchArgs &args, const SimulationOptions &options) const {
-  return workspaceSize(state->image, options.multiprocessors, args);
+  return workspaceSize(state->tables, options.multiprocessors, args);
 }
 
 Expected<void> Simulation::run(const LaunchArgs &args, const SimulationOptions &options) const {
   PackedLaunch packed;
-  if (Expected<void> good = packLaunch(state->image, Device{}, options.multiprocessors, state->dropout, args, packed);
+  if (Expected<void> good = packLaunch(state->tables, Device{}, options.multiprocessors, state->dropout, args, packed);
       !good)
     return good;
-  if (!packed.hasWork(state->image))
+  if (!launcher_has_work(&state->tables.image, &packed))
     return {};
   // 0xff bytes are NaN in every float type, so that reads of workspace that no kernel has written are found in the
   // first run.
   if (args.workspace && !args.keepTables)
     std::memset(args.workspace, 0xff, args.workspaceBytes);
   Expected<void> ran =
-      state->simulator.run(&packed.params(), {.seed = options.seed, .multiprocessors = options.multiprocessors});
+      state->simulator.run(packed.params(), {.seed = options.seed, .multiprocessors = options.multiprocessors});
   if (ran || !ran.error().where.known())
     return ran;
   Error finding = ran.error();

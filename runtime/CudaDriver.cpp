@@ -19,14 +19,6 @@ static constexpr unsigned streamNonBlocking = 1; // CU_STREAM_NON_BLOCKING
 
 std::string attune::cudaVersionText(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-Error attune::driverTooOld(int driverVersion, int nvrtcVersion) {
-  return Error{
-      fmt::format("the driver supports CUDA {}, the kernel was compiled by NVRTC {}; install a driver for CUDA "
-                  "{} or newer, or set ATTUNE_NVRTC_PATH to an NVRTC {}.x",
-                  cudaVersionText(driverVersion), cudaVersionText(nvrtcVersion), cudaVersionText(nvrtcVersion),
-                  driverVersion / 1000)};
-}
-
 /// Fills the table of entry points. Returns the name of the first required entry point that the library lacks, or null.
 static const char *findEntryPoints(CudaDriver &d, void *library) {
   const char *missing = nullptr;
@@ -35,29 +27,17 @@ static const char *findEntryPoints(CudaDriver &d, void *library) {
     if (!entry && required && !missing)
       missing = name;
   };
-  find(d.cuInit, "cuInit");
-  find(d.cuDriverGetVersion, "cuDriverGetVersion");
-  find(d.cuGetErrorName, "cuGetErrorName");
-  find(d.cuGetErrorString, "cuGetErrorString");
   find(d.cuDeviceGetCount, "cuDeviceGetCount");
   find(d.cuDeviceGet, "cuDeviceGet");
   find(d.cuDeviceGetName, "cuDeviceGetName");
-  find(d.cuDeviceGetAttribute, "cuDeviceGetAttribute");
   find(d.cuDeviceTotalMem, "cuDeviceTotalMem_v2");
   find(d.cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
-  find(d.cuCtxGetCurrent, "cuCtxGetCurrent");
   find(d.cuCtxSetCurrent, "cuCtxSetCurrent");
   find(d.cuCtxPushCurrent, "cuCtxPushCurrent_v2");
   find(d.cuCtxPopCurrent, "cuCtxPopCurrent_v2");
-  find(d.cuCtxGetDevice, "cuCtxGetDevice");
   find(d.cuCtxSynchronize, "cuCtxSynchronize");
-  find(d.cuModuleLoadData, "cuModuleLoadData");
-  find(d.cuModuleUnload, "cuModuleUnload");
-  find(d.cuModuleGetFunction, "cuModuleGetFunction");
   find(d.cuFuncGetAttribute, "cuFuncGetAttribute");
-  find(d.cuFuncSetAttribute, "cuFuncSetAttribute");
   find(d.cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-  find(d.cuLaunchKernel, "cuLaunchKernel");
   find(d.cuPointerGetAttribute, "cuPointerGetAttribute");
   find(d.cuMemAlloc, "cuMemAlloc_v2");
   find(d.cuMemFree, "cuMemFree_v2");
@@ -73,10 +53,6 @@ static const char *findEntryPoints(CudaDriver &d, void *library) {
   find(d.cuEventRecord, "cuEventRecord");
   find(d.cuEventSynchronize, "cuEventSynchronize");
   find(d.cuEventElapsedTime, "cuEventElapsedTime");
-  find(d.cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
-  find(d.cuLaunchKernelEx, "cuLaunchKernelEx", false);
-  find(d.cuFuncGetParamInfo, "cuFuncGetParamInfo", false);
-  find(d.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", false);
   find(d.cuStreamIsCapturing, "cuStreamIsCapturing", false);
   find(d.cuGraphCreate, "cuGraphCreate", false);
   find(d.cuGraphAddNode, "cuGraphAddNode_v2", false);
@@ -94,11 +70,9 @@ Expected<const CudaDriver *> attune::openCudaDriver(const char *libraryName) {
     return Error{fmt::format("no CUDA driver: {}; install the NVIDIA driver, or use the cpu target", dlerror())};
   auto driver = std::make_unique<CudaDriver>();
   CudaDriver &d = *driver;
-  const char *missing = findEntryPoints(d, library);
-  if (d.cuDriverGetVersion && d.cuDriverGetVersion(&d.driverVersion) == 0 && d.driverVersion < oldestDriver)
-    return Error{fmt::format("the driver supports CUDA {}, required is {} or newer; install a newer NVIDIA driver",
-                             cudaVersionText(d.driverVersion), cudaVersionText(oldestDriver))};
-  if (missing)
+  if (launcher_open(&d, libraryName, library) != result_ok)
+    return Error{launcher_text()};
+  if (const char *missing = findEntryPoints(d, library))
     return Error{
         fmt::format("the CUDA driver {} has no entry point {}; install a newer NVIDIA driver", libraryName, missing)};
   if (int code = d.cuInit(0))

@@ -17,6 +17,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/Launcher.h"
+
 #include "attune/Error.h"
 
 #include <cstddef>
@@ -33,20 +35,7 @@ using CudaStreamHandle = void *;
 using CudaEventHandle = void *;
 using CudaAddress = uint64_t;
 
-/// CUlaunchAttribute and CUlaunchConfig of cuda.h.
-struct CudaLaunchAttribute {
-  int id;
-  int padding = 0;
-  int value[16] = {};
-};
-struct CudaLaunchConfig {
-  unsigned grid[3], block[3];
-  unsigned sharedBytes;
-  CudaStreamHandle stream;
-  CudaLaunchAttribute *attributes;
-  unsigned attributeCount;
-};
-static_assert(sizeof(CudaLaunchAttribute) == 72 && sizeof(CudaLaunchConfig) == 56);
+static_assert(sizeof(launch_attribute) == 72 && sizeof(launch_config) == 56); // as in cuda.h
 
 using CudaGraph = void *;
 using CudaGraphNode = void *;
@@ -83,19 +72,18 @@ struct CudaDeviceInfo {
   size_t sharedBytesPerBlock = 0; ///< the opt-in maximum of dynamic shared memory
 };
 
-/// The driver's entry points that attune uses, and operations that return errors as values. The table is filled once
-/// and lives as long as the process.
-class CudaDriver {
+/// The driver's entry points that attune uses (those that launches use are in the base class), and operations that
+/// return errors as values. The table is filled once and lives as long as the process.
+class CudaDriver : public driver_table {
 public:
+  CudaDriver() : driver_table{} {}
+
   /// The CUDA version that the driver supports: 1000 * major + 10 * minor.
-  int version() const { return driverVersion; }
+  int version() const { return cuda_version; }
   int deviceCount() const { return devices; }
-  /// Whether programmatic dependent launch is available: a kernel may start before the previous kernel has ended. CUDA
-  /// 12.3 is required, because older versions cannot capture such launches in a graph.
-  bool launchesDependents() const { return cuLaunchKernelEx && driverVersion >= 12030; }
   /// Whether graphs with programmatic dependent launches and changing parameters are available.
   bool launchesGraphs() const {
-    return launchesDependents() && cuStreamIsCapturing && cuGraphCreate && cuGraphAddNode && cuGraphInstantiate &&
+    return launcher_overlaps(this) && cuStreamIsCapturing && cuGraphCreate && cuGraphAddNode && cuGraphInstantiate &&
            cuGraphExecKernelNodeSetParams && cuGraphLaunch && cuGraphDestroy && cuGraphExecDestroy;
   }
   Expected<CudaDeviceInfo> device(int ordinal) const;
@@ -123,30 +111,17 @@ public:
   std::string describe(int code) const;
 
   // Driver entry points; the types are those of cuda.h with handles as void *.
-  int (*cuInit)(unsigned) = nullptr;
-  int (*cuDriverGetVersion)(int *) = nullptr;
-  int (*cuGetErrorName)(int, const char **) = nullptr;
-  int (*cuGetErrorString)(int, const char **) = nullptr;
   int (*cuDeviceGetCount)(int *) = nullptr;
   int (*cuDeviceGet)(int *, int) = nullptr;
   int (*cuDeviceGetName)(char *, int, int) = nullptr;
-  int (*cuDeviceGetAttribute)(int *, int, int) = nullptr;
   int (*cuDeviceTotalMem)(size_t *, int) = nullptr;
   int (*cuDevicePrimaryCtxRetain)(CudaContext *, int) = nullptr;
-  int (*cuCtxGetCurrent)(CudaContext *) = nullptr;
   int (*cuCtxSetCurrent)(CudaContext) = nullptr;
   int (*cuCtxPushCurrent)(CudaContext) = nullptr;
   int (*cuCtxPopCurrent)(CudaContext *) = nullptr;
-  int (*cuCtxGetDevice)(int *) = nullptr;
   int (*cuCtxSynchronize)() = nullptr;
-  int (*cuModuleLoadData)(CudaModule *, const void *) = nullptr;
-  int (*cuModuleUnload)(CudaModule) = nullptr;
-  int (*cuModuleGetFunction)(CudaFunction *, CudaModule, const char *) = nullptr;
   int (*cuFuncGetAttribute)(int *, int, CudaFunction) = nullptr;
-  int (*cuFuncSetAttribute)(CudaFunction, int, int) = nullptr;
   int (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int *, CudaFunction, int, size_t) = nullptr;
-  int (*cuLaunchKernel)(CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                        CudaStreamHandle, void **, void **) = nullptr;
   int (*cuPointerGetAttribute)(void *, int, CudaAddress) = nullptr;
   int (*cuMemAlloc)(CudaAddress *, size_t) = nullptr;
   int (*cuMemFree)(CudaAddress) = nullptr;
@@ -162,12 +137,7 @@ public:
   int (*cuEventRecord)(CudaEventHandle, CudaStreamHandle) = nullptr;
   int (*cuEventSynchronize)(CudaEventHandle) = nullptr;
   int (*cuEventElapsedTime)(float *, CudaEventHandle, CudaEventHandle) = nullptr;
-  int (*cuThreadExchangeStreamCaptureMode)(int *) = nullptr;
   // Null in drivers that are too old for the function.
-  int (*cuLaunchKernelEx)(const CudaLaunchConfig *, CudaFunction, void **, void **) = nullptr;
-  int (*cuTensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,
-                                const uint32_t *, int, int, int, int) = nullptr;
-  int (*cuFuncGetParamInfo)(CudaFunction, size_t, size_t *, size_t *) = nullptr;
   int (*cuStreamIsCapturing)(CudaStreamHandle, int *) = nullptr;
   int (*cuGraphCreate)(CudaGraph *, unsigned) = nullptr;
   int (*cuGraphAddNode)(CudaGraphNode *, CudaGraph, const CudaGraphNode *, const CudaEdge *, size_t,
@@ -180,7 +150,6 @@ public:
 
 private:
   friend Expected<const CudaDriver *> openCudaDriver(const char *library);
-  int driverVersion = 0;
   int devices = 0;
 };
 
@@ -200,9 +169,6 @@ private:
   int mode = 2; ///< the mode to set next: CU_STREAM_CAPTURE_MODE_RELAXED, then the thread's mode from before
 };
 
-/// The oldest driver that attune works with; same encoding as CudaDriver::version().
-inline constexpr int oldestDriver = 11040;
-
 /// The driver of this process. The first call opens and initialises the driver, which takes from 100 ms to over a
 /// second on a GPU machine. Later calls return the same result, an error included.
 Expected<const CudaDriver *> cudaDriver();
@@ -212,9 +178,6 @@ Expected<const CudaDriver *> openCudaDriver(const char *library);
 
 /// A CUDA version as text: "13.0" for 13000.
 std::string cudaVersionText(int version);
-
-/// The error for a cubin of NVRTC `nvrtcVersion` that a driver of `driverVersion` is too old to load.
-Error driverTooOld(int driverVersion, int nvrtcVersion);
 
 /// Device memory, freed with the object.
 class DeviceBuffer {

@@ -49,8 +49,8 @@ namespace {
 
 /// The sizes of a launch that class Search needs.
 struct Problem {
-  LaunchSizes sizes;
-  int64_t qOffset = 0, group = 1;
+  launch_sizes sizes;
+  int64_t qOffset = 0;
 };
 
 /// Checks the arguments as a launch of the variant's forward kernel would, except for what depends on the kernel's plan
@@ -86,18 +86,18 @@ Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
   if (Expected<void> good = checkSignature(image); !good)
     return good.error();
   PackedLaunch packed;
-  if (Expected<void> good = packLaunch(image, Device{}, 1, 0, args, packed); !good)
+  if (Expected<void> good = packLaunch(LaunchTables(image), Device{}, 1, 0, args, packed); !good)
     return good.error();
-  return Problem{packed.sizes, packed.params().qOffset, packed.params().group};
+  return Problem{packed.sizes, packed.block.params.q_offset};
 }
 
-dsl::Bindings bindingsOf(const Variant &variant, const LaunchSizes &sizes, const LaunchArgs &args) {
+dsl::Bindings bindingsOf(const Variant &variant, const launch_sizes &sizes, const LaunchArgs &args) {
   dsl::Bindings bindings;
   for (const NamedTensor &named : args.tensors)
     bindings.tensors.emplace(named.name, named.tensor);
   for (const NamedScalar &named : args.scalars)
     bindings.scalars.emplace(named.name, named.value.slot());
-  bindings.extents = {sizes.batch, sizes.heads, sizes.queryLength, sizes.keyLength};
+  bindings.extents = {sizes.batch, sizes.heads, sizes.query_length, sizes.key_length};
   if (variant.keyLengths())
     bindings.keyLengths = &bindings.tensors.at(variant.keyLengths()->name);
   if (variant.queryLengths())
@@ -177,10 +177,11 @@ bool mayLieOutside(const Instruction &load, dsl::Ranges &ranges) {
 
 Doubts doubtsOf(const Program &program, const Problem &problem) {
   const int64_t q = problem.qOffset;
-  const LaunchSizes &sizes = problem.sizes;
-  dsl::Ranges ranges(
-      program,
-      {dsl::Range{0, sizes.batch - 1}, {0, sizes.heads - 1}, {q, q + sizes.queryLength - 1}, {0, sizes.keyLength - 1}});
+  const launch_sizes &sizes = problem.sizes;
+  dsl::Ranges ranges(program, {dsl::Range{0, sizes.batch - 1},
+                               {0, sizes.heads - 1},
+                               {q, q + sizes.query_length - 1},
+                               {0, sizes.key_length - 1}});
   Doubts doubts;
   doubts.leads.resize(size_t(program.size()));
   std::vector<int> values;
@@ -242,7 +243,7 @@ public:
   Search(const Variant &variant, const LaunchArgs &args, const Problem &problem, const dsl::Bindings &bindings,
          const Program &program, const Doubts &doubts)
       : args(args), problem(problem), sizes(problem.sizes), bindings(bindings), program(program), doubts(doubts),
-        rows(sizes.batch * sizes.heads * sizes.queryLength),
+        rows(sizes.batch * sizes.heads * sizes.query_length),
         scale(variant.scale().value_or(float(1 / std::sqrt(double(args.q.shape[3]))))), firstRow(rows) {
     for (int i = 0; i < program.size(); ++i)
       needsScores |= doubts.needed[size_t(i)] && program[i].node->op == Op::Input;
@@ -260,7 +261,7 @@ public:
     // Each block of the thread pool searches consecutive rows of queries, about 2^16 elements. A block is skipped if it
     // begins after the first row with a fault that is known so far.
     constexpr int64_t elements = 1 << 16;
-    const int64_t perBlock = std::max<int64_t>(1, elements / sizes.keyLength);
+    const int64_t perBlock = std::max<int64_t>(1, elements / sizes.key_length);
     ThreadPool::process().run(size_t((rows + perBlock - 1) / perBlock), 0, [&](size_t block, void *) {
       const int64_t begin = int64_t(block) * perBlock;
       if (begin > firstRow.load(std::memory_order_relaxed))
@@ -291,7 +292,7 @@ private:
   /// Searches one row (`number` counts the rows of all batches and heads); records a fault and returns true if the row
   /// has one.
   bool searchRow(Evaluator &evaluator, int64_t number) {
-    const int64_t row = number % sizes.queryLength, plane = number / sizes.queryLength, b = plane / sizes.heads,
+    const int64_t row = number % sizes.query_length, plane = number / sizes.query_length, b = plane / sizes.heads,
                   h = plane % sizes.heads;
     evaluator.startRow(b, h, row + problem.qOffset);
     std::array<float, size_t(Evaluator::maxRun)> scores;
@@ -306,7 +307,7 @@ private:
     for (int64_t begin = 0; begin < keys; begin += Evaluator::maxRun) {
       const int64_t count = std::min(Evaluator::maxRun, keys - begin);
       if (needsScores)
-        scoresOf(args, problem.group, scale, b, h, row, begin, count, scores.data(), findKey);
+        scoresOf(args, sizes.group, scale, b, h, row, begin, count, scores.data(), findKey);
       for (int64_t i = 0; i < count; ++i)
         visible[size_t(i)] = !pattern.tensor || shows(h, row, begin + i);
       evaluator.run(begin, count, scores.data());
@@ -376,7 +377,7 @@ private:
 
   const LaunchArgs &args;
   const Problem &problem;
-  const LaunchSizes &sizes;
+  const launch_sizes &sizes;
   const dsl::Bindings &bindings;
   const Program &program;
   const Doubts &doubts;
@@ -397,7 +398,7 @@ Expected<std::optional<IndexFault>> attune::findIndexFault(const Variant &varian
   Expected<Problem> problem = checkArguments(variant, args);
   if (!problem)
     return problem.error();
-  if (!problem->sizes.batch || !problem->sizes.heads || !problem->sizes.queryLength || !problem->sizes.keyLength)
+  if (!problem->sizes.batch || !problem->sizes.heads || !problem->sizes.query_length || !problem->sizes.key_length)
     return std::optional<IndexFault>();
   const dsl::Bindings bindings = bindingsOf(variant, problem->sizes, args);
   if (std::optional<IndexFault> fault = findPageFault(variant, args, bindings))

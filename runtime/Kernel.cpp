@@ -19,23 +19,18 @@ using namespace attune;
 
 namespace {
 // Enumerators of cuda.h.
-constexpr int launchAttributeProgrammaticSerialization = 6; // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-constexpr int functionMaxDynamicShared = 8;                 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr int pointerMemoryType = 2;                        // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr int pointerIsManaged = 8;                         // CU_POINTER_ATTRIBUTE_IS_MANAGED
-constexpr int pointerDeviceOrdinal = 9;                     // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-constexpr int pointerRangeStart = 11;                       // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
-constexpr int pointerRangeSize = 12;                        // CU_POINTER_ATTRIBUTE_RANGE_SIZE
-constexpr int memoryTypeDevice = 2;                         // CU_MEMORYTYPE_DEVICE
-constexpr int errorInvalidImage = 200;                      // CUDA_ERROR_INVALID_IMAGE
-constexpr int errorNoBinaryForGpu = 209;                    // CUDA_ERROR_NO_BINARY_FOR_GPU
-constexpr int errorUnsupportedPtxVersion = 222;             // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+constexpr int pointerMemoryType = 2;    // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr int pointerIsManaged = 8;     // CU_POINTER_ATTRIBUTE_IS_MANAGED
+constexpr int pointerDeviceOrdinal = 9; // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+constexpr int pointerRangeStart = 11;   // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+constexpr int pointerRangeSize = 12;    // CU_POINTER_ATTRIBUTE_RANGE_SIZE
+constexpr int memoryTypeDevice = 2;     // CU_MEMORYTYPE_DEVICE
 
 /// The image's CUDA module, as loaded into one context.
 struct LoadedModule {
   CudaContext context = nullptr;
   CudaModule module = nullptr;
-  std::vector<CudaFunction> functions = {}; ///< one for each of the image's entries
+  CudaFunction functions[most_kernels] = {}; ///< one for each of the image's entries
   mutable std::optional<LaunchGraphs> graphs = std::make_optional<LaunchGraphs>();
 };
 
@@ -61,6 +56,7 @@ private:
 
 struct Kernel::State {
   KernelImage image;
+  LaunchTables tables;
   Device device;
 
   // Fields of the CPU target.
@@ -76,15 +72,8 @@ struct Kernel::State {
   mutable std::atomic<double> loadMilliseconds = 0;                // load time of the latest module
   mutable std::atomic<const LoadedModule *> recent = nullptr;      // what moduleFor() returned last
   std::unique_ptr<TensorMapCache> tensorMaps = {};                 // null where the signature has no tensor maps
-  std::vector<TensorMapPlace> mapPlaces = {};
-  size_t mapOffset = 0; // byte offset of the first map in the packed parameters
 
-  State(KernelImage taken, Device device) : image(std::move(taken)), device(device) {
-    const KernelSignature &signature = image.signature;
-    for (size_t map = 0; map < signature.tensorMaps.size(); ++map)
-      mapPlaces.push_back(TensorMapPlace::of(signature, map));
-    mapOffset = signature.tensorMapOffset();
-  }
+  State(KernelImage taken, Device device) : image(std::move(taken)), tables(image), device(device) {}
 
   ~State() {
     // If the driver has already shut down, these calls fail without harm.
@@ -98,14 +87,7 @@ struct Kernel::State {
   /// The module for a launch from a thread whose current context is `current`; loads the module where needed.
   Expected<const LoadedModule *> moduleFor(CudaContext current) const;
   Expected<std::unique_ptr<LoadedModule>> loadInto(CudaContext context) const;
-  Expected<void> loadEntry(const KernelEntry &entry, LoadedModule &loaded) const;
-  /// The launch configuration of kernel `index`, which has at least one block. `followsOwn`: whether another kernel of
-  /// the same launch runs before this kernel.
-  StartedKernel startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index,
-                              bool followsOwn) const;
-  Expected<void> launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const;
   Expected<void> launchCuda(Stream stream, PackedLaunch &packed) const;
-  Expected<void> fillTensorMaps(PackedLaunch &packed) const;
   void launchHost(const PackedLaunch &packed) const;
   Expected<void> queryPointers(const LaunchArgs &args) const;
 };
@@ -114,45 +96,12 @@ struct Kernel::State {
 // Loading and launching on CUDA targets
 //===----------------------------------------------------------------------===//
 
-/// Finds the function of one entry and raises its limit of dynamic shared memory to what the entry needs.
-Expected<void> Kernel::State::loadEntry(const KernelEntry &entry, LoadedModule &loaded) const {
-  CudaFunction function = nullptr;
-  if (int failed = cuda->cuModuleGetFunction(&function, loaded.module, entry.symbol.c_str()))
-    return cuda->result(failed, fmt::format("kernel '{}' has no entry '{}'", image.name, entry.symbol));
-  if (cuda->cuFuncGetParamInfo) {
-    size_t offset = 0, size = 0;
-    int found = cuda->cuFuncGetParamInfo(function, 0, &offset, &size);
-    if (found == 0 && size != image.signature.packedBytes())
-      return Error{fmt::format("kernel '{}' takes {} bytes of parameters, its signature packs {}; compile it again",
-                               image.name, size, image.signature.packedBytes())};
-  }
-  loaded.functions.push_back(function);
-  if (entry.sharedBytes == 0)
-    return {};
-  return cuda->result(cuda->cuFuncSetAttribute(function, functionMaxDynamicShared, int(entry.sharedBytes)),
-                      fmt::format("kernel '{}' cannot have {} bytes of shared memory", image.name, entry.sharedBytes));
-}
-
 Expected<std::unique_ptr<LoadedModule>> Kernel::State::loadInto(CudaContext context) const {
   RelaxedCapture relaxed(*cuda);
   auto loaded = std::make_unique<LoadedModule>();
   loaded->context = context;
-  Expected<void> done = [&]() -> Expected<void> {
-    int code = cuda->cuModuleLoadData(&loaded->module, image.binary.data());
-    if (code == errorInvalidImage || code == errorNoBinaryForGpu || code == errorUnsupportedPtxVersion)
-      if (image.nvrtcVersion / 1000 > cuda->version() / 1000)
-        return driverTooOld(cuda->version(), image.nvrtcVersion);
-    if (code != 0)
-      return cuda->result(code, fmt::format("kernel '{}' does not load", image.name));
-    for (const KernelEntry &entry : image.entries)
-      if (Expected<void> found = loadEntry(entry, *loaded); !found)
-        return found;
-    return {};
-  }();
-  if (!done && loaded->module)
-    cuda->cuModuleUnload(loaded->module);
-  if (!done)
-    return done.error();
+  if (launcher_find_functions(&tables.kernel, &tables.image, cuda, &loaded->module, loaded->functions) != result_ok)
+    return launchError();
   return loaded;
 }
 
@@ -181,50 +130,16 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
   return modules.back().get();
 }
 
-/// Writes the tensor maps that follow the other parameters. Where an optional map cannot be encoded, clears its bit in
-/// `mapped`, so that a fallback kernel runs.
-Expected<void> Kernel::State::fillTensorMaps(PackedLaunch &packed) const {
-  // Enumerators of cuda.h: CUtensorMapDataType and CUtensorMapL2promotion. The two arguments 0 of
-  // cuTensorMapEncodeTiled mean no interleaving, and zeros for elements outside the tensor.
-  constexpr int float16 = 6, float32 = 7, bfloat16 = 9, noPromotion = 0, promoteTo256 = 3;
-  auto encode = [&](const TensorMapKey &key, std::byte *out) {
-    const TensorMapParam &map = image.signature.tensorMaps[key.map];
-    const uint32_t box[] = {uint32_t(map.columns), uint32_t(map.rows), 1, 1}, steps[] = {1, 1, 1, 1};
-    const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : 1;
-    const DType element = mapPlaces[key.map].dtype;
-    const int type = element == DType::F32 ? float32 : element == DType::BF16 ? bfloat16 : float16;
-    // If the row stride is not a multiple of 32 bytes (an L2 sector), TMA issues more requests per row. Promotion to
-    // 256 bytes would widen these requests, so that they overlap.
-    const int promotion = key.strides[0] % 32 ? noPromotion : promoteTo256;
-    return cuda->cuTensorMapEncodeTiled(out, type, 4, reinterpret_cast<void *>(key.address), key.dimensions,
-                                        key.strides, box, steps, 0, swizzle, promotion, 0);
-  };
-  std::byte *out = packed.bytes + mapOffset;
-  for (size_t i = 0; i < image.signature.tensorMaps.size(); ++i, out += tensorMapBytes) {
-    const int32_t bit = int32_t(1u << i);
-    if (packed.params().mapped & bit) {
-      const TensorMapKey key = TensorMapKey::of(mapPlaces[i], i, packed.params());
-      const int code = tensorMaps->get(key, out, encode);
-      if (code == 0)
-        continue;
-      if (!image.signature.tensorMaps[i].isOptional())
-        return cuda->result(code, fmt::format("{} with row, head and batch strides of {}, {} and {} bytes cannot be "
-                                              "described to TMA; make it contiguous, or compile for sm_90",
-                                              image.signature.tensorMaps[i].tensor, int64_t(key.strides[0]),
-                                              int64_t(key.strides[1]), int64_t(key.strides[2])));
-      packed.params().mapped &= ~bit;
-      if (Expected<void> good = checkMapped(image, packed.params().mapped); !good)
-        return good;
-    }
-    std::memset(out, 0, tensorMapBytes);
-  }
-  return {};
+/// A map_encoder that takes maps from a TensorMapCache.
+static int encodeCached(const driver_table *driver, const map_table *map, const map_key *key, void *out, void *cache) {
+  return static_cast<TensorMapCache *>(cache)->get(
+      *key, out, [&](const map_key &key, void *to) { return launcher_encode(driver, map, &key, to, nullptr); });
 }
 
-static void logLaunch(const KernelImage &image, const KernelEntry &entry, const LaunchSizes &sizes, int64_t blocks) {
+static void logLaunch(const KernelImage &image, const launch_sizes &sizes, int64_t blocks, unsigned threads) {
   logLine(LogLevel::Debug, "launch {} for {}: tiles {} x {}, {} blocks of {} threads, B {} H {} Hkv {} Sq {} Sk {}",
-          image.name, image.arch, image.tileQ, image.tileK, blocks, entry.threads, sizes.batch, sizes.heads,
-          sizes.kvHeads, sizes.queryLength, sizes.keyLength);
+          image.name, image.arch, image.tileQ, image.tileK, blocks, threads, sizes.batch, sizes.heads, sizes.kv_heads,
+          sizes.query_length, sizes.key_length);
 }
 
 Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) const {
@@ -234,55 +149,19 @@ Expected<void> Kernel::State::launchCuda(Stream stream, PackedLaunch &packed) co
     return loaded.error();
   // cuTensorMapEncodeTiled needs a current context.
   ContextScope scope(cuda, current, (*loaded)->context);
-  if (tensorMaps)
-    if (Expected<void> filled = fillTensorMaps(packed); !filled)
-      return filled;
-  std::array<StartedKernel, maxKernels> started;
-  size_t count = 0;
-  for (size_t i = 0; i < image.entries.size(); ++i)
-    if (packed.blocks[i] > 0 && image.entries[i].maps.holds(packed.params().mapped)) {
-      // A kernel may overlap only with an earlier kernel of the same launch: the first kernel must wait for the
-      // previous launch to end.
-      started[count] = startedKernel(packed, **loaded, i, /*followsOwn=*/count > 0);
-      ++count;
-    }
-  const std::span kernels(started.data(), count);
-  void *arguments[] = {packed.bytes};
+  if (launcher_fill_maps(&tables.image, cuda, &packed, encodeCached, tensorMaps.get()) != result_ok)
+    return launchError();
+  started_kernel started[most_kernels];
+  const int count = launcher_choose(&tables.image, cuda, &packed, (*loaded)->functions, multiprocessors, started);
+  const std::span kernels(started, size_t(count));
+  for (const started_kernel &kernel : kernels)
+    logLaunch(image, packed.sizes, kernel.blocks, kernel.threads);
+  void *arguments[] = {&packed.block};
   if ((*loaded)->graphs->launch(*cuda, kernels, arguments, stream))
     return {};
-  for (const StartedKernel &kernel : kernels)
-    if (Expected<void> launched = launchOne(stream, kernel, arguments); !launched)
-      return launched;
-  return {};
-}
-
-StartedKernel Kernel::State::startedKernel(const PackedLaunch &packed, const LoadedModule &loaded, size_t index,
-                                           bool followsOwn) const {
-  const KernelEntry &entry = image.entries[index];
-  const int64_t blocks = entry.persistent ? persistentBlocks(packed.blocks[index], multiprocessors, entry.claimsWork)
-                                          : packed.blocks[index];
-  logLaunch(image, entry, packed.sizes, blocks);
-  return {loaded.functions[index], unsigned(blocks), unsigned(entry.threads), unsigned(entry.sharedBytes),
-          entry.dependent && followsOwn && cuda->launchesDependents()};
-}
-
-Expected<void> Kernel::State::launchOne(Stream stream, const StartedKernel &kernel, void **arguments) const {
-  int code = 0;
-  if (kernel.overlapsLast) {
-    CudaLaunchAttribute attribute = {.id = launchAttributeProgrammaticSerialization, .padding = 0, .value = {1}};
-    const CudaLaunchConfig config = {.grid = {kernel.blocks, 1, 1},
-                                     .block = {kernel.threads, 1, 1},
-                                     .sharedBytes = kernel.sharedBytes,
-                                     .stream = stream,
-                                     .attributes = &attribute,
-                                     .attributeCount = 1};
-    code = cuda->cuLaunchKernelEx(&config, kernel.function, arguments, nullptr);
-  } else {
-    code = cuda->cuLaunchKernel(kernel.function, kernel.blocks, 1, 1, kernel.threads, 1, 1, kernel.sharedBytes, stream,
-                                arguments, nullptr);
-  }
-  if (code != 0)
-    return cuda->result(code, fmt::format("launch of kernel '{}' failed", image.name));
+  for (const started_kernel &kernel : kernels)
+    if (launcher_start(&tables.kernel, cuda, &kernel, &packed, stream) != result_ok)
+      return launchError();
   return {};
 }
 
@@ -381,12 +260,15 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
       return Error{fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} per block; compile with that "
                                "budget",
                                image.name, entry.sharedBytes, info->name, info->sharedBytesPerBlock)};
-  if (!image.signature.tensorMaps.empty() && !(*cuda)->cuTensorMapEncodeTiled)
-    return driverTooOld((*cuda)->version(), image.nvrtcVersion);
   Expected<CudaContext> primary = (*cuda)->primaryContext(device);
   if (!primary)
     return primary.error();
   auto state = std::make_shared<Kernel::State>(std::move(image), Device::cuda(device));
+  const LaunchTables &tables = state->tables;
+  if (tables.image.map_count > 0 && !(*cuda)->cuTensorMapEncodeTiled) {
+    launcher_driver_too_old(&tables.kernel, &tables.image, *cuda);
+    return launchError();
+  }
   state->cuda = *cuda;
   state->multiprocessors = info->smCount;
   state->primary = *primary;
@@ -402,9 +284,9 @@ Expected<Kernel> attune::loadCudaKernel(KernelImage image, int device) {
 /// Runs the kernels one after the other. The threads of the pool share the blocks of each kernel.
 void Kernel::State::launchHost(const PackedLaunch &packed) const {
   for (size_t i = 0; i < image.entries.size(); ++i) {
-    logLaunch(image, image.entries[i], packed.sizes, packed.blocks[i]);
-    ThreadPool::process().run(size_t(packed.blocks[i]), host[i].scratchBytes, [&](size_t block, void *scratch) {
-      host[i].function(&packed.params(), int32_t(block), scratch);
+    logLaunch(image, packed.sizes, packed.tiles[i], unsigned(image.entries[i].threads));
+    ThreadPool::process().run(size_t(packed.tiles[i]), host[i].scratchBytes, [&](size_t block, void *scratch) {
+      host[i].function(packed.params(), int32_t(block), scratch);
     });
   }
 }
@@ -468,9 +350,9 @@ Expected<void> Kernel::launch(Stream stream, const LaunchArgs &args) const {
   assert(valid() && "launch of an empty kernel handle");
   const State &of = chosen(args);
   PackedLaunch packed;
-  if (Expected<void> good = packLaunch(of.image, of.device, of.multiprocessors, defaultDropout, args, packed); !good)
+  if (Expected<void> good = packLaunch(of.tables, of.device, of.multiprocessors, defaultDropout, args, packed); !good)
     return good;
-  if (!packed.hasWork(of.image))
+  if (!launcher_has_work(&of.tables.image, &packed))
     return {};
   const ProfilerRange range(of.image.name.c_str());
   if (of.cuda)
@@ -492,13 +374,13 @@ Expected<void> Kernel::check(const LaunchArgs &args) const {
   assert(valid() && "check with an empty kernel handle");
   const State &of = chosen(args);
   PackedLaunch packed;
-  return packLaunch(of.image, of.device, of.multiprocessors, defaultDropout, args, packed);
+  return packLaunch(of.tables, of.device, of.multiprocessors, defaultDropout, args, packed);
 }
 
 size_t Kernel::workspaceBytes(const LaunchArgs &args) const {
   assert(valid() && "workspaceBytes of an empty kernel handle");
   const State &of = chosen(args);
-  return workspaceSize(of.image, of.multiprocessors, args);
+  return workspaceSize(of.tables, of.multiprocessors, args);
 }
 
 Expected<void> Kernel::load() const {

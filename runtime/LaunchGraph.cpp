@@ -34,22 +34,22 @@ LaunchGraphs::Graph *LaunchGraphs::graphOf(CudaStreamHandle stream) {
   return nullptr;
 }
 
-bool LaunchGraphs::Graph::isOf(std::span<const StartedKernel> kernels) const {
-  return std::ranges::equal(kernels, std::span(of.data(), count), [](const StartedKernel &a, const StartedKernel &b) {
-    return a.function == b.function && a.overlapsLast == b.overlapsLast;
+bool LaunchGraphs::Graph::isOf(std::span<const started_kernel> kernels) const {
+  return std::ranges::equal(kernels, std::span(of.data(), count), [](const started_kernel &a, const started_kernel &b) {
+    return a.function == b.function && a.overlaps == b.overlaps;
   });
 }
 
-static CudaKernelNode nodeOf(const StartedKernel &kernel, void **arguments) {
+static CudaKernelNode nodeOf(const started_kernel &kernel, void **arguments) {
   return {.function = kernel.function,
           .grid = {kernel.blocks, 1, 1},
           .block = {kernel.threads, 1, 1},
-          .sharedBytes = kernel.sharedBytes,
+          .sharedBytes = kernel.shared_bytes,
           .arguments = arguments};
 }
 
 /// Builds and instantiates a linear graph: each kernel depends on the one before it.
-int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
+int LaunchGraphs::build(const CudaDriver &driver, std::span<const started_kernel> kernels, void **arguments,
                         Graph &graph) {
   std::ranges::copy(kernels, graph.of.begin());
   graph.count = kernels.size();
@@ -57,7 +57,7 @@ int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel>
   for (size_t i = 0; i < kernels.size() && code == 0; ++i) {
     CudaNodeParams params = {.kernel = nodeOf(kernels[i], arguments)};
     CudaEdge edge;
-    if (kernels[i].overlapsLast)
+    if (kernels[i].overlaps)
       edge = {.fromPort = programmaticPort, .type = programmaticEdge};
     code = driver.cuGraphAddNode(&graph.nodes[i], graph.chain, i ? &graph.nodes[i - 1] : nullptr, i ? &edge : nullptr,
                                  i > 0, &params);
@@ -65,7 +65,7 @@ int LaunchGraphs::build(const CudaDriver &driver, std::span<const StartedKernel>
   return code == 0 ? driver.cuGraphInstantiate(&graph.exec, graph.chain, 0) : code;
 }
 
-bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
+bool LaunchGraphs::launch(const CudaDriver &driver, std::span<const started_kernel> kernels, void **arguments,
                           CudaStreamHandle stream) {
   int capturing = 0;
   if (kernels.size() < 2 || stream == perThreadStream || !driver.launchesGraphs() ||

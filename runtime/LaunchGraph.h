@@ -14,6 +14,7 @@
 #pragma once
 
 #include "runtime/CudaDriver.h"
+#include "runtime/Launcher.h"
 
 #include "attune/Kernel.h"
 
@@ -22,13 +23,6 @@
 #include <span>
 
 namespace attune {
-
-/// A kernel of a launch, with its launch configuration.
-struct StartedKernel {
-  CudaFunction function = nullptr;
-  unsigned blocks = 0, threads = 0, sharedBytes = 0;
-  bool overlapsLast = false; ///< may start before the previous kernel has ended (programmatic dependent launch)
-};
 
 /// The graphs of one module's kernels. Any number of threads may call `launch` at once; no thread waits for another.
 class LaunchGraphs {
@@ -48,7 +42,7 @@ public:
   ///   - the stream is the per-thread default stream, whose handle means another stream in each thread,
   ///   - another thread is using the stream's graph, or building or launching the graph fails or has failed before,
   ///   - `capacity` other streams have graphs, or the driver is older than CUDA 12.3.
-  bool launch(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments,
+  bool launch(const CudaDriver &driver, std::span<const started_kernel> kernels, void **arguments,
               CudaStreamHandle stream);
 
 private:
@@ -60,12 +54,12 @@ private:
     CudaGraph chain = nullptr;        ///< the linear graph from which `exec` was instantiated; owns `nodes`
     CudaGraphExec exec = nullptr;
     std::array<CudaGraphNode, maxKernels> nodes = {};
-    std::array<StartedKernel, maxKernels> of = {}; ///< the kernels that the graph was built for
-    size_t count = 0;                              ///< number of kernels in `of` and of handles in `nodes`
-    bool isOf(std::span<const StartedKernel> kernels) const;
+    std::array<started_kernel, maxKernels> of = {}; ///< the kernels that the graph was built for
+    size_t count = 0;                               ///< number of kernels in `of` and of handles in `nodes`
+    bool isOf(std::span<const started_kernel> kernels) const;
   };
   Graph *graphOf(CudaStreamHandle stream);
-  static int build(const CudaDriver &driver, std::span<const StartedKernel> kernels, void **arguments, Graph &graph);
+  static int build(const CudaDriver &driver, std::span<const started_kernel> kernels, void **arguments, Graph &graph);
 
   CudaStreamHandle unused = this; ///< a handle that no stream can have
   std::array<Graph, capacity> graphs;

@@ -5,14 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "attune/Kernel.h"
-#include "runtime/Launch.h"
+#include "attune/Signature.h"
+#include "runtime/Launcher.h"
 
 #include <algorithm>
 
 using namespace attune;
 
-static constexpr size_t tensorMapBytes = 128, tensorMapAlignment = 64;
+static constexpr size_t tensorMapAlignment = 64;
 
 static constexpr std::string_view tensorAxis = "tensors.";
 
@@ -122,36 +122,9 @@ std::vector<std::string> KernelSignature::axes() const {
   return names;
 }
 
-/// axes().size(), computed without building the list, because every launch needs the number.
-static size_t countAxes(const std::vector<OperandParam> &operands, const std::vector<DerivedAxis> &derived) {
-  auto isOfOperand = [&](const DerivedAxis &axis) {
-    for (const OperandParam &operand : operands)
-      for (const AxisParam &other : operand.axes)
-        if (sameName(other.name, axis.name))
-          return true;
-    return false;
-  };
-  auto isFirst = [&](const OperandParam &operand, const AxisParam &axis) {
-    for (const OperandParam *before = operands.data(); before != &operand; ++before)
-      for (const AxisParam &other : before->axes)
-        if (sameName(other.name, axis.name))
-          return false;
-    return true;
-  };
-  size_t count = 0;
-  for (const OperandParam &operand : operands)
-    for (const AxisParam &axis : operand.axes)
-      count += axis.isShared() && isFirst(operand, axis);
-  for (const DerivedAxis &axis : derived)
-    count += !isOfOperand(axis);
-  return count;
-}
-
 size_t KernelSignature::extentOffset(size_t axis) const { return sizeof(LaunchParams) + 8 * axis; }
 
-size_t KernelSignature::scalarOffset(size_t scalar) const {
-  return extentOffset(countAxes(operands, derived)) + 8 * scalar;
-}
+size_t KernelSignature::scalarOffset(size_t scalar) const { return extentOffset(axes().size()) + 8 * scalar; }
 
 size_t KernelSignature::operandOffset(size_t operand) const {
   size_t offset = scalarOffset(scalars.size());
@@ -172,5 +145,5 @@ size_t KernelSignature::tensorMapOffset() const {
 }
 
 size_t KernelSignature::packedBytes() const {
-  return tensorMaps.empty() ? tensorOffset(tensors.size()) : tensorMapOffset() + tensorMapBytes * tensorMaps.size();
+  return tensorMaps.empty() ? tensorOffset(tensors.size()) : tensorMapOffset() + tensor_map_bytes * tensorMaps.size();
 }

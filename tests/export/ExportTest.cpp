@@ -8,7 +8,6 @@
 #include "attune/attune.h"
 #include "runtime/CudaDriver.h"
 #include "runtime/Launch.h"
-#include "runtime/TensorMaps.h"
 #include "tests/export/Exported.h"
 #include "tests/runtime/FakeCuda.h"
 
@@ -483,7 +482,7 @@ TEST_CASE("an exported kernel launches what the library launches", "[fake][.]") 
         (wanted.error.empty() ? good : refused) += 1;
         size_t most = 0;
         for (const KernelImage &other : images)
-          most = std::max(most, attune::workspaceSize(other, 1, args));
+          most = std::max(most, attune::workspaceSize(LaunchTables(other), 1, args));
         // Of extents that a launch refuses, none is the right number.
         if (wanted.error.empty())
           CHECK(exported.workspaceBytes(p) == most);
@@ -613,6 +612,11 @@ TEST_CASE("errors of an exported kernel's launch", "[fake][.]") {
   fails(4, "launch of kernel 'kernel' failed: CUDA_ERROR_INVALID_VALUE (invalid argument)");
   s.extent("k") = -1;
   fails(1, "key_length is -1; sizes are at least 0");
+  // A launch without keys reads no captured tensor.
+  s.fake.launchResult = 0;
+  s.extent("k") = 0;
+  s.problem.tensors[0] = {nullptr, {0}, {1}};
+  CHECK(exported.launch(s.problem) == 0);
 }
 
 TEST_CASE("errors of an exported backward pass", "[fake][.]") {

@@ -17,7 +17,7 @@
 
 using namespace attune;
 
-static_assert(oldestDriver == 11040);
+static_assert(oldest_driver == 11040);
 
 TEST_CASE("no driver", "[driver]") {
   Expected<const CudaDriver *> absent = openCudaDriver("libcuda-that-is-not-there.so.1");
@@ -32,9 +32,6 @@ TEST_CASE("no driver", "[driver]") {
 TEST_CASE("versions in messages", "[driver]") {
   CHECK(cudaVersionText(13000) == "13.0");
   CHECK(cudaVersionText(12080) == "12.8");
-  CHECK(driverTooOld(12040, 13000).message == "the driver supports CUDA 12.4, the kernel was compiled by "
-                                              "NVRTC 13.0; install a driver for CUDA 13.0 or newer, "
-                                              "or set ATTUNE_NVRTC_PATH to an NVRTC 12.x");
 }
 
 TEST_CASE("a driver that does not start", "[driver]") {
@@ -225,7 +222,7 @@ TEST_CASE("fake: kernels start in order, and a dependent one may beside the one 
       s.fake.version = version;
       Expected<const CudaDriver *> driver = openCudaDriver(ATTUNE_FAKE_CUDA);
       REQUIRE(driver);
-      CHECK((*driver)->launchesDependents() == can);
+      CHECK(bool(launcher_overlaps(*driver)) == can);
     }
   }
 }

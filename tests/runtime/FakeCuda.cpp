@@ -126,11 +126,11 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   state.params.assign(bytes, bytes + state.paramBytes);
   return 0;
 }
-int cuLaunchKernelEx(const attune::CudaLaunchConfig *config, void *function, void **params, void **extra) {
+int cuLaunchKernelEx(const launch_config *config, void *function, void **params, void **extra) {
   const int code =
       cuLaunchKernel(function, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
-                     config->block[2], config->sharedBytes, config->stream, params, extra);
-  for (unsigned i = 0; i < config->attributeCount; ++i)
+                     config->block[2], config->shared_bytes, config->stream, params, extra);
+  for (unsigned i = 0; i < config->attribute_count; ++i)
     state.programmatic |= config->attributes[i].id == 6 && config->attributes[i].value[0];
   if (code == 0)
     state.all.back().programmatic = state.programmatic;

@@ -549,11 +549,11 @@ TEST_CASE("stride, alignment, null and device errors", "[launch]") {
 
 TEST_CASE("dropout, seeds and query offset", "[launch]") {
   LaunchSetup s;
-  CHECK(dropoutThreshold(0.0f) == 0);
-  CHECK(dropoutThreshold(0.1f) == 6554);
-  CHECK(dropoutThreshold(0.5f) == 32768);
-  CHECK(dropoutThreshold(std::nextafter(1.0f, 0.0f)) == 65535);
-  CHECK(dropoutThreshold(1.0f / (1 << 18)) == 0);
+  CHECK(launcher_drop_threshold(0.0f) == 0);
+  CHECK(launcher_drop_threshold(0.1f) == 6554);
+  CHECK(launcher_drop_threshold(0.5f) == 32768);
+  CHECK(launcher_drop_threshold(std::nextafter(1.0f, 0.0f)) == 65535);
+  CHECK(launcher_drop_threshold(1.0f / (1 << 18)) == 0);
 
   SECTION("without dropout") {
     s.args.dropout = 0.0f;
@@ -915,6 +915,13 @@ TEST_CASE("a signature that does not fit", "[launch]") {
         fmt::format("kernel 'wide' takes {} bytes of parameters, the most is 4096; capture fewer tensors and scalars",
                     sizeof(LaunchParams) + 60 * 72));
   image.signature.tensors.clear();
+  for (int i = 0; i < 17; ++i)
+    image.signature.operands.push_back(
+        {"x" + std::to_string(i), f32, OperandRole::In, false, {{"n" + std::to_string(i)}}});
+  CHECK(checkSignature(image).error().message ==
+        "the kernel's operands have more than 16 axes; compile a kernel of fewer");
+  image.signature.operands.pop_back();
+  CHECK(checkSignature(image));
   image.tileQ = 0;
   CHECK(checkSignature(image).error().message == "kernel 'wide' has query tiles of 0 rows and 16 threads, both must be "
                                                  "positive; the image is damaged");
