@@ -18,7 +18,9 @@
 #include "passes/attn/BoundsKernel.h"
 #include "passes/attn/NormaliserWriter.h"
 #include "passes/attn/SplitKeys.h"
+#include "passes/attn/TileScores.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 #include <algorithm>
@@ -45,14 +47,9 @@ public:
   void write() {
     if (!op.getNormaliser())
       writeSoftmax(op);
-    auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), plan.getWarps(),
-                                     plan.getBlocksPerSm(), plan.getDvWarps());
-    const std::string name = (op.getSymName() + (plan.getSplitKeys() ? "_shares" : "")).str();
-    kernel = tile::KernelOp::create(builder, loc, name, builder.getArrayAttr({}), gridOfRows(), op.getDtype(), sizes,
-                                    op.getTensorsAttr(), op.getScalarsAttr(), op.getPatternAttr(), op.getDropout(),
-                                    op.getPrecise(), op.getQOffset());
+    const StringRef suffix = plan.getSplitKeys() ? "_shares" : "";
+    kernel = createKernel(op.getSymName() + suffix, gridOfRows(), plan, plan.getWarps());
     annotate();
-    builder.createBlock(&kernel.getBody());
     writeBlock();
     kernel.setOperandsAttr(operands());
     writeFurtherKernels();
@@ -131,17 +128,17 @@ private:
       return rowLength;
     workItems = BlockRows{b, row0, rowLength, taken.all};
     Value has = compare(arith::CmpIPredicate::slt, taken.first, taken.all);
-    return tile::named(arith::SelectOp::create(builder, loc, has, rowLength, number(0)), "rows_written");
+    return tile::named(select(has, rowLength, number(0)), "rows_written");
   }
 
   /// Replaces the grid by work items: each block finds its sequence, row tile and split from the index of its work
   /// item.
   void placeWorkItems() {
-    kernel.setGridAttr(builder.getArrayAttr({gridAxis(tile::workItemsAxis), gridAxis(axes.heads)}));
+    kernel.setGridAttr(builder.getArrayAttr({axis(tile::workItemsAxis), axis(axes.heads)}));
     workItem.getDefiningOp()->moveBefore(&kernel.getBody().front().front());
     builder.setInsertionPointAfterValue(workItem);
     const SequenceWork::Place place =
-        SequenceWork(builder, loc, *workItems, plan.getTileQ(), axes.heads).find(workItem);
+        SequenceWork(builder, builder.getLoc(), *workItems, plan.getTileQ(), axes.heads).find(workItem);
     for (auto [index, is] :
          {std::pair{b, place.sequence}, {row0, place.row0}, {split, place.split}, {splits, place.splits}}) {
       Operation *asked = index.getDefiningOp();
@@ -173,7 +170,7 @@ private:
     if (plan.getSplitKeys())
       llvm::append_range(declared, splitOperands(op, axes, workItems.has_value()));
     for (StringRef what : op.getSaves().getAsValueRange<StringAttr>())
-      declared.push_back(savedDeclaration(what, OperandRole::Out));
+      declared.push_back(savedDeclaration(op, what, OperandRole::Out));
     for (const BoundsTable &table : bounds)
       declared.push_back(table.declaration());
     if (claims)
@@ -193,45 +190,38 @@ private:
         domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
       else
         first = begin;
-      domain.getEndsMutable()[i].set(arith::SelectOp::create(builder, loc, hasRows, end, first));
+      domain.getEndsMutable()[i].set(select(hasRows, end, first));
     }
   }
 
   /// Rounds a non-negative number up to a multiple of 16.
   Value upTo16(Value value) {
-    Value units = arith::DivSIOp::create(builder, loc, add(value, number(15)), number(16));
-    return arith::MulIOp::create(builder, loc, units, number(16), arith::IntegerOverflowFlags::nsw);
-  }
-
-  Attribute gridAxis(StringRef name, int64_t by = 1) {
-    return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), 0, by);
+    Value units = divide(add(value, number(15)), number(16));
+    return arith::MulIOp::create(builder, units, number(16), arith::IntegerOverflowFlags::nsw);
   }
 
   /// The grid has a thread block for each tile of rows of a head, or, with split keys, for each split of such a tile.
-  ArrayAttr gridOfRows() {
-    SmallVector<Attribute> grid{gridAxis("b"), gridAxis(axes.heads), gridAxis(axes.rows, plan.getTileQ())};
+  SmallVector<Attribute> gridOfRows() {
+    SmallVector<Attribute> grid{axis("b"), axis(axes.heads), axis(axes.rows, 0, plan.getTileQ())};
     if (plan.getSplitKeys())
-      grid.push_back(gridAxis(tile::splitsAxis));
-    return builder.getArrayAttr(grid);
+      grid.push_back(axis(tile::splitsAxis));
+    return grid;
   }
 
   /// Whether a tile of keys ends past `end`. With producer warps the tile's origin is compared with the origin of the
   /// first tile that ends past `end`. That origin is computed once per block, which is 1% faster with dropout. With
   /// ping-pong, or without producer warps, no register is left for that value.
   Value isPast(Value k0, Value end) {
-    auto tileK = [&] { return arith::ConstantIntOp::create(builder, loc, plan.getTileK(), 32); };
     if (!plan.getProducerWarps() || plan.getPingPong())
-      return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt,
-                                   arith::AddIOp::create(builder, loc, k0, tileK()), end);
+      return compare(arith::CmpIPredicate::sgt, add(k0, number(plan.getTileK())), end);
     Value from;
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointAfterValue(end);
-      Value size = tileK(), tiles = arith::DivSIOp::create(builder, loc, end, size);
-      from = tile::named(arith::MulIOp::create(builder, loc, tiles, size, arith::IntegerOverflowFlags::nsw),
-                         "partial_from");
+      Value size = number(plan.getTileK()), tiles = divide(end, size);
+      from = tile::named(arith::MulIOp::create(builder, tiles, size, arith::IntegerOverflowFlags::nsw), "partial_from");
     }
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, k0, from);
+    return compare(arith::CmpIPredicate::sge, k0, from);
   }
 
   /// Whether conjuncts of the mask other than cuts must be applied in a visited tile: the tile is `partial` for the
@@ -241,9 +231,9 @@ private:
     // If neither tables nor a `where` region decide about single tiles, the bounds of the warpgroup's own rows suffice.
     Value masked = testsTiles || !bounds.empty() || mask.full.empty() ? partial : Value();
     for (auto [from, to] : mask.full) {
-      Value outside = arith::OrIOp::create(builder, loc, compare(arith::CmpIPredicate::slt, k0, from),
+      Value outside = arith::OrIOp::create(builder, compare(arith::CmpIPredicate::slt, k0, from),
                                            compare(arith::CmpIPredicate::sge, k0, to));
-      masked = masked ? Value(arith::AndIOp::create(builder, loc, masked, outside)) : outside;
+      masked = both(masked, outside);
     }
     return masked;
   }
@@ -251,16 +241,10 @@ private:
   /// Masks a tile. A cut, a condition that ends each row's visible keys at one side (q >= k), is applied in the tiles
   /// that it crosses; the rest of the mask is applied in partial tiles.
   Value maskTile(Value x, Value k0, Value partial) {
-    auto ofRow = [&](Value q) {
-      BlockValues row = block;
-      row.q0 = rowOf(q);
-      row.tileQ = 1;
-      return row;
-    };
+    const TileOrigin origin{rowOrigin, k0};
     for (const MaskCut &cut : mask.cuts) {
       Value crossed = cut.fullBegin ? compare(arith::CmpIPredicate::slt, k0, cut.fullBegin) : isPast(k0, cut.fullEnd);
-      x = hide(x, rowOrigin, number(0), crossed,
-               [&](Value q, Value column) { return emitCut(builder, op, ofRow(q), cut, k0, column); });
+      x = hideCut(*this, x, block, cut, origin, k0, crossed);
     }
     const bool lookUp = patternNeedsElementMask(op, plan.getTileQ(), plan.getTileK());
     if (mask.isCutsAlone() && !lookUp)
@@ -272,17 +256,15 @@ private:
     if (!plan.getProducerWarps() || plan.getTileK() > 128)
       byElement.append(mask.unions);
     else if (!mask.unions.empty())
-      x = hide(x, rowOrigin, number(0), masked, [&](Value q, Value column) {
+      x = hide(*this, x, {rowOrigin, number(0)}, masked, [&](Value q, Value column) {
         Value seen;
-        for (const Conjunct &conjunct : mask.unions) {
-          Value by = emitUnion(builder, op, ofRow(q), conjunct, k0, column);
-          seen = seen ? Value(arith::AndIOp::create(builder, loc, seen, by)) : by;
-        }
+        for (const Conjunct &conjunct : mask.unions)
+          seen = both(seen, emitUnion(builder, op, block.atRow(rowOf(q)), conjunct, k0, column));
         return seen;
       });
     if (byElement.empty() && !lookUp)
       return x;
-    return hide(x, rowOrigin, k0, masked, [&](Value q, Value k) { return isVisible(byElement, lookUp, q, k); });
+    return hide(*this, x, origin, masked, [&](Value q, Value k) { return isVisible(*this, byElement, lookUp, q, k); });
   }
 
   /// The values defined outside of the domain's `where` region and read in it.
@@ -314,10 +296,10 @@ private:
   /// the greatest of one 32-bit value. Tables with an entry per (query tile, key tile) are not built for parts.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
     Block *block = builder.getInsertionBlock();
-    Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
+    Value one = number(1);
     Operation *before = one.getDefiningOp();
-    Value last = arith::SubIOp::create(builder, loc, part.Sq, one, arith::IntegerOverflowFlags::nsw);
-    part.q0 = tile::named(arith::MinSIOp::create(builder, loc, part.q0, last), "seen_row");
+    Value last = arith::SubIOp::create(builder, part.Sq, one, arith::IntegerOverflowFlags::nsw);
+    part.q0 = tile::named(arith::MinSIOp::create(builder, part.q0, last), "seen_row");
     SmallVector<BoundsTable> with(bounds);
     auto own = buildDomain(builder, op, part, with).getDefiningOp<tile::DomainOp>();
     const bool counts = std::ranges::any_of(with, &BoundsTable::isOfBoth);
@@ -329,7 +311,7 @@ private:
       return;
     }
     bounds = std::move(with);
-    Value begin = tile::named(tile::FirstVisibleOp::create(builder, loc, i32, own), "own_begin");
+    Value begin = tile::named(tile::FirstVisibleOp::create(builder, i32, own), "own_begin");
     if (within.empty())
       within = {begin, domain.getDefiningOp<tile::DomainOp>().getEnds().back()};
     within[0] = begin;
@@ -355,7 +337,7 @@ private:
     if (int64_t rows = rowsOfWarpgroup(kernel); rows && rows < plan.getTileQ() && !group) {
       part.tileQ = rows;
       part.part = true;
-      part.q0 = tile::named(tile::WarpgroupRowOp::create(builder, loc, i32, q0, part.tileQ), "own_row");
+      part.q0 = tile::named(tile::WarpgroupRowOp::create(builder, i32, q0, part.tileQ), "own_row");
       within = emitHull(builder, op, part);
       if (!bounds.empty() && !op.getPatternAttr())
         beginWhereVisible(within, part, domain);
@@ -370,19 +352,13 @@ private:
     return domain;
   }
 
-  /// The thread block's position along an axis of the grid.
-  Value gridIndex(StringRef axis) {
-    StringRef name = axis == "q" ? "q0" : axis == tile::rowsAxis ? "row0" : axis;
-    return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), name);
-  }
-
   /// Reads the number of keys of the sequence, and the number of rows of K to copy.
   void readKeyLength() {
     Value capacity = axisExtent("k", "Sk");
     keyLength = lengthOfSequence(builder, op, op.getKeyLengths(), b, capacity, "own_keys");
     keysRead = keyLength;
     if (op.getKeyLengths()) // K is copied in boxes of 16 rows; rows past the sequence's length are masked
-      keysRead = tile::named(arith::MinSIOp::create(builder, loc, upTo16(keyLength), capacity), "keys_read");
+      keysRead = tile::named(arith::MinSIOp::create(builder, upTo16(keyLength), capacity), "keys_read");
   }
 
   /// Computes the block's first query and head from its position in the grid. Returns the head of K and V, and the
@@ -391,51 +367,37 @@ private:
     if (plan.getPackGqa()) {
       Value kvHead = rowHead;
       group = param("group", i32);
-      h = tile::named(arith::MulIOp::create(builder, loc, kvHead, group, arith::IntegerOverflowFlags::nsw),
+      h = tile::named(arith::MulIOp::create(builder, kvHead, group, arith::IntegerOverflowFlags::nsw),
                       "first_head"); // no overflow: the result is the number of a query head
-      q0 = tile::named(arith::DivUIOp::create(builder, loc, row0, group), "q0");
+      q0 = tile::named(arith::DivUIOp::create(builder, row0, group), "q0");
       rowOrigin = row0;
-      return {kvHead, op.getQueryLengths()
-                          ? tile::named(arith::MulIOp::create(builder, loc, queryLength, group), "own_rows")
-                          : axisExtent(axes.rows, "rows")};
+      return {kvHead, op.getQueryLengths() ? tile::named(multiply(queryLength, group), "own_rows")
+                                           : axisExtent(axes.rows, "rows")};
     }
     h = rowHead;
     q0 = row0;
-    rowOrigin = qOffset ? tile::named(arith::AddIOp::create(builder, loc, q0, qOffset), "q_origin") : q0;
-    Value kvHead = tile::named(arith::DivSIOp::create(builder, loc, h, param("group", i32)), "kv_head");
+    rowOrigin = qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0;
+    Value kvHead = tile::named(divide(h, param("group", i32)), "kv_head");
     return {kvHead, queryLength};
   }
 
-  /// Declares the outputs for values that the backward pass reads.
-  void declareSaved() {
-    auto saved = [&](StringRef what) {
-      const tile::OperandAttr declared = savedDeclaration(what, OperandRole::Out);
-      return op.saves(what) ? param(declared.getName(), declared.getViewType()) : Value();
-    };
-    savedDropout = saved("dropout");
-    savedScore = saved("score");
-  }
-
-  /// Declares the parameters of dropout. The random numbers are indexed by positions within the sequence and by the
-  /// head number b * H + h.
-  void declareDropout() {
-    head = tile::named(arith::AddIOp::create(builder, loc, arith::MulIOp::create(builder, loc, b, block.H), h), "head");
-    seed = param("seed", builder.getI64Type());
-    offset = param("offset", builder.getI64Type());
-    threshold = param("drop_threshold", i32);
+  /// The view of an output for a value that the backward pass reads; null where the value is not saved.
+  Value savedView(StringRef what) {
+    return op.saves(what) ? param(savedDeclaration(op, what, OperandRole::Out)) : Value();
   }
 
   void writeBlock() {
     Type dtype = op.getDtype();
-    b = gridIndex("b");
-    rowHead = gridIndex(axes.heads);
-    row0 = gridIndex(axes.rows);
+    b = blockIndex("b", "b");
+    rowHead = blockIndex(axes.heads, axes.heads);
+    row0 = blockIndex(axes.rows, axes.rows + "0");
     Value queryLength = lengthOfSequence(builder, op, op.getQueryLengths(), b, axisExtent("q", "Sq"), "own_queries");
     readKeyLength();
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
     const auto [kvHead, rowLength] = placeRows(queryLength);
-    declareSaved();
+    savedDropout = savedView("dropout");
+    savedScore = savedView("score");
     Value queries = param("q", view(4, dtype)), keys = rowsOfKeys(param("k", view(4, dtype))),
           values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
@@ -444,7 +406,7 @@ private:
     valuesRead = keyEnd ? keyEnd : keyLength;
     SmallVector<Value, 2> within;
     if (plan.getSplitKeys()) {
-      split = gridIndex(tile::splitsAxis);
+      split = blockIndex(tile::splitsAxis, tile::splitsAxis);
       splits = axisExtent(tile::splitsAxis, "splits");
     }
     Value domain = visibleTiles(within);
@@ -457,24 +419,23 @@ private:
     const Value rowsWritten = splits ? takeSplitOf(visited, rowLength) : rowLength;
 
     const int64_t rows = plan.getTileQ();
-    rowType = shape({{"q", rows}}, f32, MemorySpace::Register);
-    outType = shape({{"q", rows}, {"dv", depthV}}, f32, MemorySpace::Register);
+    rowType = shape({{"q", rows}}, f32);
+    outType = shape({{"q", rows}, {"dv", depthV}}, f32);
     // With a packed group the rows of Q end where the written rows end. Otherwise TMA copies all rows up to Sq.
     Value qTile = queryTile(queries, group ? rowsWritten : axisExtent("q", "Sq"));
-    // Creates the constant -inf before the loop; row maxima start from -inf.
-    floatConstant(-std::numeric_limits<float>::infinity());
-    zero = floatConstant(0);
+    // Creates the constants -inf and 0 before the loop; row maxima start from -inf.
+    floatConstant(maskedScore);
+    floatConstant(0);
     const SmallVector<Value> inits = initialValues();
-    if (op.getDropout())
-      declareDropout();
-
-    auto loop = tile::ForBlocksOp::create(builder, loc, domain, within, inits);
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&loop.getBody().front());
-      writeKeys(loop, qTile, {keys, values, kvHead});
+    if (op.getDropout()) {
+      Value head = headNumber(*this, block.H);
+      dropout = readDropout(*this);
+      dropout.head = head;
     }
-    finish(loop.getResults(), rowsWritten);
+    const KeyViews views{keys, values, kvHead};
+    finish(loopOver(
+               domain, inits, [&](tile::ForBlocksOp loop) { return afterTile(loop, qTile, views); }, within),
+           rowsWritten);
   }
 
   /// Loads the tile of Q. Rows of a single head are copied by TMA. Rows of a packed group are loaded to registers by
@@ -484,20 +445,20 @@ private:
     TileType type = shape({{"q", plan.getTileQ()}, {"d", depth}}, dtype, MemorySpace::Shared);
     if (group && (plan.getProducerWarps() || plan.getQRegisters())) {
       type = type.withSpace(MemorySpace::Register);
-      auto load = tile::LoadOp::create(builder, loc, type.withElementType(f32), rowsOf(queries),
+      auto load = tile::LoadOp::create(builder, type.withElementType(f32), rowsOf(queries),
                                        ValueRange{b, rowHead, row0}, rowLength);
       return rounded(tile::named(load, "q_rows"), "q_tile");
     }
     Value qTile = copy(type, rowsOf(queries), ValueRange{b, rowHead, row0}, rowLength, plan.getQStages(), "q_tile");
     if (plan.getQRegisters())
-      qTile = tile::named(tile::ConvertOp::create(builder, loc, type.withSpace(MemorySpace::Register), qTile),
+      qTile = tile::named(tile::ConvertOp::create(builder, type.withSpace(MemorySpace::Register), qTile),
                           "q_tile_fragment");
     return qTile;
   }
 
   /// The view of the rows that the thread block computes: those of all heads of a packed group, or of one head.
   Value rowsOf(Value view) {
-    return group ? tile::named(tile::GroupRowsOp::create(builder, loc, view, group), tile::nameOf(view)) : view;
+    return group ? tile::named(tile::GroupRowsOp::create(builder, view, group), tile::nameOf(view)) : view;
   }
 
   /// The view of K or V indexed by position in the sequence, where K and V are stored in pages.
@@ -505,8 +466,8 @@ private:
     attn::KeyPagesAttr pages = op.getKeyPagesAttr();
     if (!pages)
       return view;
-    Value table = tile::readTensor(builder, loc, op.findTensor(pages.getName()));
-    return tile::named(tile::PagedRowsOp::create(builder, loc, view, table, pages.getSize()), tile::nameOf(view));
+    Value table = tile::readTensor(builder, op.getLoc(), op.findTensor(pages.getName()));
+    return tile::named(tile::PagedRowsOp::create(builder, view, table, pages.getSize()), tile::nameOf(view));
   }
 
   /// The views of K and V, and the key head to read from them.
@@ -518,48 +479,46 @@ private:
   SmallVector<Value> initialValues() {
     SmallVector<Value> inits;
     for (auto statistic : statistics())
-      inits.push_back(tile::named(tile::SplatOp::create(builder, loc, rowType, initialOf(statistic)),
-                                  statistic.getName().getValue()));
-    inits.push_back(tile::named(tile::SplatOp::create(builder, loc, outType, zero), "acc"));
+      inits.push_back(splat(statistic.getName().getValue(), rowType, initialOf(statistic)));
+    inits.push_back(splat("acc", outType, floatConstant(0)));
     return inits;
   }
 
-  /// Writes the loop's body: one tile of keys.
-  void writeKeys(tile::ForBlocksOp loop, Value qTile, KeyViews of) {
+  /// Computes one tile of keys and returns the loop's next carried values.
+  Carried afterTile(tile::ForBlocksOp loop, Value qTile, KeyViews of) {
     Type dtype = op.getDtype();
     const int64_t columns = plan.getTileK();
-    scoreType = shape({{"q", plan.getTileQ()}, {"k", columns}}, f32, MemorySpace::Register);
+    scoreType = shape({{"q", plan.getTileQ()}, {"k", columns}}, f32);
     Value k0 = loop.getOrigin();
     Value kTile = copy(shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared), of.keys,
                        ValueRange{b, of.kvHead, k0}, keysRead, plan.getStages(), "k_tile");
-    Value s = tile::named(tile::MmaOp::create(builder, loc, scoreType, qTile, kTile, Value()), "s");
+    Value s = product("s", scoreType, qTile, kTile);
     Value x = maskTile(savingScore(s, k0), k0, loop.getPartial());
-    SmallVector<Value> next;
+    Carried next;
     auto [p, acc] = normalise(x, loop.getCarried(), next);
     Value whichKept;
     if (op.getDropout()) {
-      const Type kept = op.saves("dropout") ? scoreType.withElementType(builder.getI1Type()) : Type();
-      auto dropout = tile::DropoutOp::create(builder, loc, scoreType, kept, p, q0, k0, head, seed, offset, threshold,
-                                             /*negates=*/false);
-      p = tile::named(dropout.getResult(), "p");
-      whichKept = dropout.getKept();
+      auto drop = dropTile(*this, dropout, "p", p, q0, k0, /*kept=*/op.saves("dropout"));
+      p = drop.getResult();
+      whichKept = drop.getKept();
     }
     p = rounded(p, "p");
     if (whichKept)
-      tile::StoreBlocksOp::create(builder, loc, whichKept, savedDropout, b, h, q0, k0);
+      tile::StoreBlocksOp::create(builder, whichKept, savedDropout, b, h, q0, k0);
     Value vTile = copy(shape({{"k", columns}, {"dv", depthV}}, dtype, MemorySpace::Shared), of.values,
                        ValueRange{b, of.kvHead, k0}, valuesRead, plan.getStages(), "v_tile");
-    next.push_back(tile::named(tile::MmaOp::create(builder, loc, outType, p, vTile, acc), "acc"));
-    tile::YieldOp::create(builder, loc, next);
+    next.push_back(product("acc", outType, p, vTile, acc));
+    return next;
   }
 
   /// The scores x of a tile. If the backward pass wants a value of the score saved, stores that value.
   Value savingScore(Value s, Value k0) {
+    const TileOrigin origin{rowOrigin, k0};
     if (!op.saves("score"))
-      return scoreTile(s, rowOrigin, k0);
-    Value saved = scoreMap("saved", s, op.getSavedScore(), rowOrigin, k0);
-    tile::StoreBlocksOp::create(builder, loc, saved, savedScore, b, h, q0, k0);
-    return scoreFromSaved(saved, readsProductAndSaved() ? s : Value(), rowOrigin, k0);
+      return scoreTile(*this, s, origin);
+    Value saved = scoreMap(*this, "saved", s, op.getSavedScore(), origin);
+    tile::StoreBlocksOp::create(builder, saved, savedScore, b, h, q0, k0);
+    return scoreFromSaved(*this, saved, s, origin);
   }
 
   //===--- The normaliser ---===//
@@ -574,7 +533,7 @@ private:
     for (auto [statistic, value] : llvm::zip(statistics(), next))
       if (statistic.getIsMax()) {
         maximum = maximum.empty() ? statistic.getName().getValue() : maximum;
-        value = reduce((statistic.getName().getValue() + "_next").str(), tile::Reduction::Max, x, value);
+        value = reduceKeys((statistic.getName().getValue() + "_next").str(), tile::Reduction::Max, x, value);
       }
     if (!op.getBase().empty())
       base = mapByRegion((maximum + "_base").str(), rowType, op.getBase(), next);
@@ -585,18 +544,18 @@ private:
     // The accumulator is rescaled before the exponentials, so that special functions and products are in one basic
     // block and can be interleaved.
     if (rescale)
-      acc = times("acc", acc, rescale);
+      acc = scaledBy("acc", acc, rescale);
     Value p = mapByRegion("p", scoreType, op.getP(), base ? ValueRange{x, base} : ValueRange{x});
     for (auto [statistic, value] : llvm::zip(statistics(), next))
       if (!statistic.getIsMax()) {
         StringRef name = statistic.getName().getValue();
-        value = reduce(name, tile::Reduction::Sum, p, rescale ? times(name, value, rescale) : value);
+        value = reduceKeys(name, tile::Reduction::Sum, p, rescale ? scaledBy(name, value, rescale) : value);
       }
     return {p, acc};
   }
 
-  Value reduce(StringRef name, tile::Reduction kind, Value tile, Value init) {
-    return tile::named(tile::ReduceOp::create(builder, loc, rowType, kind, tile, "k", init, false), name);
+  Value reduceKeys(StringRef name, tile::Reduction kind, Value tile, Value init) {
+    return reduce(name, rowType, kind, tile, "k", init);
   }
 
   /// Stores O and LSE, computed from the loop's results; with split keys stores these results themselves.
@@ -607,24 +566,23 @@ private:
     const SmallVector<Value> place{b, rowHead, row0};
     Value out = results.back();
     if (Value inverse = inverseOf(statistics, op.getDropout() ? param("keep_scale", f32) : Value()))
-      out = op.getDivisor().empty() ? scaledBy("out", out, inverse) : times("out", out, inverse);
+      out = scaledBy("out", out, inverse);
     if (op.hasLse()) {
       Value lse = mapByRegion("lse", rowType, op.getLse(), statistics);
-      tile::StoreOp::create(builder, loc, lse, rowsOf(param("lse", view(3, f32))), place, rowLength, true);
+      store(lse, rowsOf(param("lse", view(3, f32))), place, rowLength, /*optional=*/true);
     }
-    tile::StoreOp::create(builder, loc, out, rowsOf(param("o", view(4, op.getDtype()))), place, rowLength, false);
+    store(out, rowsOf(param("o", view(4, op.getDtype()))), place, rowLength);
   }
 
   void storeSplit(ValueRange results, Value rowLength) {
     SmallVector<Value> place{b, rowHead, split, row0};
     if (workItems) {
-      workItem = tile::named(tile::BlockIndexOp::create(builder, loc, i32, tile::workItemsAxis), tile::workItemsAxis);
+      workItem = blockIndex(tile::workItemsAxis, tile::workItemsAxis);
       place = {workItem, rowHead, number(0)};
-      rowLength = tile::named(arith::SubIOp::create(builder, loc, rowLength, row0), "rows_of_tile");
+      rowLength = tile::named(subtract(rowLength, row0), "rows_of_tile");
     }
     for (auto [operand, result] : llvm::zip(splitOperands(op, axes, workItems.has_value()), results))
-      tile::StoreOp::create(builder, loc, result, param(operand.getName(), operand.getViewType()), place, rowLength,
-                            /*optional=*/false);
+      store(result, param(operand), place, rowLength);
   }
 
   attn::PlanAttr plan;
@@ -639,10 +597,10 @@ private:
   Value rowHead;    ///< head that indexes the rows: a query head, or the key head of a packed group
   Value split, splits; ///< split index and number of splits; null without split keys
   Uneven uneven = Uneven::No;
-  std::optional<BlockRows> workItems;  ///< set where each thread block computes one work item
-  Value workItem;                      ///< index of the thread block's work item
-  Value head, seed, offset, threshold; ///< parameters of dropout
-  Value savedDropout, savedScore;      ///< views of saved values; null where not saved
+  std::optional<BlockRows> workItems; ///< set where each thread block computes one work item
+  Value workItem;                     ///< index of the thread block's work item
+  DropoutValues dropout;
+  Value savedDropout, savedScore; ///< views of saved values; null where not saved
   BlockValues block;
   MaskSplit mask;
   bool testsTiles = false; ///< the domain's `where` region tests single tiles

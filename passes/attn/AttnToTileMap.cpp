@@ -12,7 +12,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/mask/MaskAnalysis.h"
 #include "passes/attn/BoundsKernel.h"
-#include "passes/attn/CloneRegion.h"
+#include "passes/attn/TileWriter.h"
 
 #include "attune/TileMap.h"
 
@@ -23,21 +23,19 @@ namespace attune {
 
 using namespace mlir;
 using namespace attune;
-using tile::TileType;
 
 namespace {
 
 constexpr int64_t storedColumns = 8; // elements of one store; the store's limit lets only the first be written
 
-class TileMapWriter {
+class TileMapWriter : TileWriter {
 public:
-  TileMapWriter(attn::AttentionOp op, int64_t tileQ, int64_t tileK)
-      : op(op), builder(op), loc(op.getLoc()), i32(builder.getI32Type()), tileQ(tileQ), tileK(tileK) {}
+  TileMapWriter(attn::AttentionOp op, int64_t tileQ, int64_t tileK) : TileWriter(op), tileQ(tileQ), tileK(tileK) {}
 
   void write() {
     auto sizes = tile::PlanAttr::get(builder.getContext(), tileQ, tileK, /*warps=*/1, /*blocksPerSm=*/1, /*dvWarps=*/1);
     auto kernel =
-        tile::KernelOp::create(builder, loc, op.getSymName(), builder.getArrayAttr({}),
+        tile::KernelOp::create(builder, op.getSymName(), builder.getArrayAttr({}),
                                builder.getArrayAttr({axis("b"), axis("h"), axis("q", 0, tileQ)}), op.getDtype(), sizes,
                                read<attn::CapturedTensorAttr, attn::LoadOp, attn::SearchOp>(op.getTensorsAttr()),
                                read<attn::RuntimeScalarAttr, attn::ScalarOp>(op.getScalarsAttr()), op.getPatternAttr(),
@@ -59,10 +57,6 @@ public:
   }
 
 private:
-  tile::AxisAttr axis(StringRef name, int64_t size = 0, int64_t by = 1) {
-    return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), size, by);
-  }
-
   tile::OperandAttr declare(StringRef name, OperandRole role, ArrayRef<StringRef> axes) {
     return tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false,
                                   llvm::map_to_vector(axes, [&](StringRef name) { return axis(name); }), i32);
@@ -81,43 +75,27 @@ private:
         declared, [&](Attribute each) { return names.contains(cast<Attr>(each).getName().getValue()); }));
   }
 
-  Value number(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
-  Value index(StringRef name) { return tile::named(tile::BlockIndexOp::create(builder, loc, i32, name), name); }
-  Value extent(StringRef axis, StringRef name) {
-    return tile::named(tile::AxisExtentOp::create(builder, loc, i32, axis), name);
-  }
-
   void writeBlock(SmallVectorImpl<BoundsTable> &bounds) {
-    Value b = index("b"), h = index("h"), q0 = index("q");
-    Value Sq = lengthOfSequence(builder, op, op.getQueryLengths(), b, extent("q", "Sq"), "own_queries"),
-          Sk = lengthOfSequence(builder, op, op.getKeyLengths(), b, extent("k", "Sk"), "own_keys"),
-          H = extent("h", "H"), B = extent("b", "B");
-    Value offset;
-    if (op.getQOffset())
-      offset = tile::named(tile::ParamOp::create(builder, loc, i32, "q_offset"), "q_offset");
-    Value row = tile::named(arith::DivSIOp::create(builder, loc, q0, number(tileQ)), "row");
-    Value classes = tile::named(
-        tile::ParamOp::create(builder, loc, tile::ViewType::get(op.getContext(), 4, i32), "classes"), "classes");
-    Value domain = buildDomain(builder, op, {b, h, q0, offset, B, H, Sq, Sk, tileQ, tileK}, bounds, FullBy::Mask);
-    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), ValueRange());
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&loop.getBody().front());
-    Value column = tile::named(arith::DivSIOp::create(builder, loc, loop.getOrigin(), number(tileK)), "column");
-    Value end = arith::AddIOp::create(builder, loc, column, number(1));
-    Value of = tile::named(arith::SelectOp::create(builder, loc, loop.getPartial(), number(int64_t(TileClass::Partial)),
-                                                   number(int64_t(TileClass::Full))),
-                           "class");
-    const TileType stored =
-        TileType::make(op.getContext(), {{"column", storedColumns}}, i32, tile::MemorySpace::Register);
-    tile::StoreOp::create(builder, loc, tile::SplatOp::create(builder, loc, stored, of), classes,
-                          ValueRange{b, h, row, column}, end, /*optional=*/false);
-    tile::YieldOp::create(builder, loc);
+    b = blockIndex("b", "b");
+    h = blockIndex("h", "h");
+    Value q0 = blockIndex("q", "q");
+    Value Sq = lengthOfSequence(builder, op, op.getQueryLengths(), b, axisExtent("q", "Sq"), "own_queries"),
+          Sk = lengthOfSequence(builder, op, op.getKeyLengths(), b, axisExtent("k", "Sk"), "own_keys"),
+          H = axisExtent("h", "H"), B = axisExtent("b", "B");
+    readQueryOffset();
+    Value row = tile::named(divide(q0, number(tileQ)), "row");
+    Value classes = param("classes", view(4, i32));
+    Value domain = buildDomain(builder, op, {b, h, q0, qOffset, B, H, Sq, Sk, tileQ, tileK}, bounds, FullBy::Mask);
+    loopOver(domain, {}, [&](tile::ForBlocksOp loop) -> Carried {
+      Value column = tile::named(divide(loop.getOrigin(), number(tileK)), "column"), end = add(column, number(1));
+      Value of = tile::named(
+          select(loop.getPartial(), number(int64_t(TileClass::Partial)), number(int64_t(TileClass::Full))), "class");
+      store(tile::SplatOp::create(builder, shape({{"column", storedColumns}}, i32), of), classes,
+            ValueRange{b, h, row, column}, end);
+      return {};
+    });
   }
 
-  attn::AttentionOp op;
-  OpBuilder builder;
-  Location loc;
-  Type i32;
   int64_t tileQ, tileK;
 };
 

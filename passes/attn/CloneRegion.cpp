@@ -44,6 +44,20 @@ Value attune::cloneFromRegion(OpBuilder &builder, attn::AttentionOp op, Value va
   return mapping.lookup(value);
 }
 
+bool attune::isNeeded(Value of, Value argument, const IRMapping &mapping) {
+  SmallVector<Value> needed{of};
+  DenseSet<Value> seen;
+  while (!needed.empty()) {
+    Value value = needed.pop_back_val();
+    if (value == argument)
+      return true;
+    if (!seen.insert(value).second || mapping.contains(value) || !value.getDefiningOp())
+      continue;
+    llvm::append_range(needed, value.getDefiningOp()->getOperands());
+  }
+  return false;
+}
+
 Value attune::lengthOfSequence(OpBuilder &builder, attn::AttentionOp op, std::optional<StringRef> lengths, Value b,
                                Value capacity, StringRef name) {
   if (!lengths)

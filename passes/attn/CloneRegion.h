@@ -19,6 +19,10 @@ void cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Opera
 mlir::Value cloneFromRegion(mlir::OpBuilder &builder, attn::AttentionOp op, mlir::Value value,
                             mlir::IRMapping &mapping);
 
+/// Whether `of`, a value of a region, depends on `argument`. Values that `mapping` has already are not followed to their
+/// operands.
+bool isNeeded(mlir::Value of, mlir::Value argument, const mlir::IRMapping &mapping);
+
 /// The number of keys or queries of sequence `b`, read from the captured tensor `lengths`. Without `lengths` all
 /// sequences have the length `capacity`.
 mlir::Value lengthOfSequence(mlir::OpBuilder &builder, attn::AttentionOp op, std::optional<llvm::StringRef> lengths,

@@ -114,18 +114,15 @@ public:
   CombineWriter(OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial, RowAxes axes,
                 std::optional<BlockRows> workItems)
       : NormaliserWriter(op), partial(partial), axes(axes), workItems(workItems) {
-    this->builder = builder;
+    this->builder.restoreInsertionPoint(builder.saveInsertionPoint());
   }
 
   tile::KernelOp write(StringRef name) {
-    auto axis = [&](StringRef of, int64_t size = 0) -> Attribute {
-      return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(of), size, 1);
-    };
     const int64_t panels = llvm::divideCeil(op.getHeadDimV(), columns);
     auto plan =
         tile::PlanAttr::get(op.getContext(), splitsAtOnce, columns, /*warps=*/1, /*blocksPerSm=*/8, /*dvWarps=*/1);
     auto kernel = tile::KernelOp::create(
-        builder, loc, name, operands(),
+        builder, name, operands(),
         builder.getArrayAttr({axis("b"), axis(axes.heads), axis(axes.rows), axis("panel", panels)}), op.getDtype(),
         plan, op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), op.getDropout(), /*precise=*/true,
         workItems && op.getQOffset());
@@ -141,27 +138,27 @@ private:
   /// the partial kernel.
   void findWorkItems() {
     const int64_t tileQ = partial.getPlan().getTileQ();
-    SequenceWork work(builder, loc, *workItems, tileQ, axes.heads);
-    Value rowTile = arith::DivUIOp::create(builder, loc, row, number(tileQ)),
-          row0 = arith::MulIOp::create(builder, loc, rowTile, number(tileQ)), ofTile = work.splitsOf(b);
+    SequenceWork work(builder, builder.getLoc(), *workItems, tileQ, axes.heads);
+    Value rowTile = arith::DivUIOp::create(builder, row, number(tileQ)), row0 = multiply(rowTile, number(tileQ)),
+          ofTile = work.splitsOf(b);
     firstItem = work.firstItem(b, rowTile, ofTile);
-    rowOfTile = tile::named(arith::RemUIOp::create(builder, loc, row, number(tileQ)), "row_of_tile");
+    rowOfTile = tile::named(arith::RemUIOp::create(builder, row, number(tileQ)), "row_of_tile");
     Value all = work.keyTilesOf(b, row0);
     // at least 1: the row may have no tiles of keys
-    Value each = arith::MaxSIOp::create(builder, loc, work.divideUp(all, ofTile), number(1));
+    Value each = arith::MaxSIOp::create(builder, work.divideUp(all, ofTile), number(1));
     splits = tile::named(work.divideUp(all, each), "splits_written");
     // firstItem of a sequence without work items may be past the last work item; indices are clamped to lastItem.
-    lastItem = arith::SubIOp::create(builder, loc, axisExtent(tile::workItemsAxis, "work_items"), number(1));
+    lastItem = subtract(axisExtent(tile::workItemsAxis, "work_items"), number(1));
   }
 
   /// The indices at which the partial results of number `split` of this block's row are stored. `split` is clamped to
   /// the splits that were written.
   SmallVector<Value> placeOf(Value split) {
-    Value last = arith::SubIOp::create(builder, loc, splits, number(1));
+    Value last = subtract(splits, number(1));
     if (!workItems)
-      return {b, places[1], arith::MinSIOp::create(builder, loc, split, last), row};
-    split = arith::MinSIOp::create(builder, loc, split, arith::MaxSIOp::create(builder, loc, last, number(0)));
-    return {arith::MinSIOp::create(builder, loc, add(firstItem, split), lastItem), places[1], rowOfTile};
+      return {b, places[1], arith::MinSIOp::create(builder, split, last), row};
+    split = arith::MinSIOp::create(builder, split, arith::MaxSIOp::create(builder, last, number(0)));
+    return {arith::MinSIOp::create(builder, add(firstItem, split), lastItem), places[1], rowOfTile};
   }
 
   /// The operands of the combining kernel: O and LSE, the splits, and operands from whose sizes the extents of axes are
@@ -177,7 +174,7 @@ private:
     return builder.getArrayAttr(declared);
   }
 
-  Value index(StringRef axis) { return tile::named(tile::BlockIndexOp::create(builder, loc, i32, axis), axis); }
+  Value index(StringRef axis) { return blockIndex(axis, axis); }
 
   void writeBlock() {
     b = index("b");
@@ -187,25 +184,24 @@ private:
     Value q = row;
     if (axes.rows != "q") {
       Value heads = param("group", i32);
-      h = tile::named(
-          add(arith::MulIOp::create(builder, loc, h, heads), arith::RemUIOp::create(builder, loc, row, heads)), "h");
-      q = tile::named(arith::DivUIOp::create(builder, loc, row, heads), "q");
+      h = tile::named(add(multiply(h, heads), arith::RemUIOp::create(builder, row, heads)), "h");
+      q = tile::named(arith::DivUIOp::create(builder, row, heads), "q");
     }
-    zero = floatConstant(0);
+    floatConstant(0);
     Value panel = index("panel");
-    firstColumn = tile::named(arith::MulIOp::create(builder, loc, panel, number(columns)), "first_column");
+    firstColumn = tile::named(multiply(panel, number(columns)), "first_column");
     if (workItems)
       findWorkItems();
     else
       splits = axisExtent(tile::splitsAxis, "splits");
-    Value ofLoop = arith::DivSIOp::create(builder, loc, add(splits, number(splitsAtOnce - 1)), number(splitsAtOnce));
-    domain = tile::DomainOp::create(builder, loc, tile::splitsAxis, splitsAtOnce, number(0), ofLoop);
+    Value ofLoop = divide(add(splits, number(splitsAtOnce - 1)), number(splitsAtOnce));
+    domain = tile::DomainOp::create(builder, tile::splitsAxis, splitsAtOnce, number(0), ofLoop);
     for (const tile::OperandAttr &operand : splitOperands(op, axes, workItems.has_value()))
-      views.push_back(param(operand.getName(), operand.getViewType()));
-    copies = shape({{"copy", 8}}, f32, MemorySpace::Register);
-    ofSplits = shape({{"split", splitsAtOnce}, {"copy", 8}}, f32, MemorySpace::Register);
-    weights = shape({{"split", splitsAtOnce}}, f32, MemorySpace::Register);
-    column = shape({{"dv", columns}}, f32, MemorySpace::Register);
+      views.push_back(param(operand));
+    copies = shape({{"copy", 8}}, f32);
+    ofSplits = shape({{"split", splitsAtOnce}, {"copy", 8}}, f32);
+    weightType = shape({{"split", splitsAtOnce}}, f32);
+    column = shape({{"dv", columns}}, f32);
 
     const SmallVector<Value> ends = rowStatistics();
     Value keepScale = op.getDropout() ? param("keep_scale", f32) : Value();
@@ -215,30 +211,19 @@ private:
     if (op.getQueryLengths()) {
       isOwn = compare(arith::CmpIPredicate::slt, q,
                       lengthOfSequence(builder, op, op.getQueryLengths(), b, axisExtent("q", "Sq"), "own_queries"));
-      columnsWritten = arith::SelectOp::create(builder, loc, isOwn, columnsWritten, number(0));
+      columnsWritten = select(isOwn, columnsWritten, number(0));
     }
     if (op.hasLse()) {
       // Only the thread block that computes the first columns of O stores LSE.
       Value writes = compare(arith::CmpIPredicate::eq, panel, number(0));
       if (isOwn)
-        writes = arith::AndIOp::create(builder, loc, writes, isOwn);
-      Value isFirst = arith::ExtUIOp::create(builder, loc, i32, writes);
+        writes = both(writes, isOwn);
+      Value isFirst = arith::ExtUIOp::create(builder, i32, writes);
       Value lse = mapByRegion("lse", copies, op.getLse(), ends);
-      tile::StoreOp::create(builder, loc, lse, param("lse", view(3, f32)), ValueRange{b, h, q}, add(q, isFirst),
-                            /*optional=*/true);
+      store(lse, param("lse", view(3, f32)), ValueRange{b, h, q}, add(q, isFirst),
+            /*optional=*/true);
     }
-    tile::StoreOp::create(builder, loc, out, param("o", view(4, op.getDtype())), ValueRange{b, h, q, firstColumn},
-                          columnsWritten, /*optional=*/false);
-  }
-
-  /// A loop over splits. A step covers a tile of 16 splits. `body` gets the first split of the tile and the carried
-  /// values, and returns their next values.
-  ValueRange forSplits(ValueRange inits, function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), inits);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&loop.getBody().front());
-    tile::YieldOp::create(builder, loc, body(loop.getOrigin(), loop.getCarried()));
-    return loop.getResults();
+    store(out, param("o", view(4, op.getDtype())), ValueRange{b, h, q, firstColumn}, columnsWritten);
   }
 
   /// The row's statistics over all splits.
@@ -246,42 +231,41 @@ private:
     const SmallVector<attn::RowStatisticAttr> all = statistics();
     SmallVector<Value> inits;
     for (attn::RowStatisticAttr statistic : all)
-      inits.push_back(tile::named(tile::SplatOp::create(builder, loc, copies, initialOf(statistic)),
-                                  statistic.getName().getValue()));
+      inits.push_back(splat(statistic.getName().getValue(), copies, initialOf(statistic)));
     if (all.empty())
       return {};
-    return llvm::to_vector(forSplits(inits, [&](Value split, ValueRange before) {
-      SmallVector<Value> parts = partsOf(split), next(before);
+    // A step of the loop covers a tile of 16 splits.
+    return loopOver(domain, inits, [&](tile::ForBlocksOp loop) {
+      ValueRange before = loop.getCarried();
+      SmallVector<Value> parts = partsOf(loop.getOrigin()), next(before);
       for (auto [statistic, part, value] : llvm::zip(all, parts, next))
         if (statistic.getIsMax())
-          value = reduce((statistic.getName().getValue() + "_next").str(), tile::Reduction::Max, part, value);
+          value = reduceSplits((statistic.getName().getValue() + "_next").str(), tile::Reduction::Max, part, value);
       Value base = baseOf(next), weight = rescaled("weight", ofSplits, parts, base),
             alpha = rescaled("alpha", copies, before, base);
       for (auto [statistic, part, value] : llvm::zip(all, parts, next))
         if (!statistic.getIsMax()) {
           StringRef name = statistic.getName().getValue();
-          value = reduce(name, tile::Reduction::Sum, product(name, part, weight), product(name, value, alpha));
+          value = reduceSplits(name, tile::Reduction::Sum, times(name, part, weight), times(name, value, alpha));
         }
       return next;
-    }));
+    });
   }
 
   /// The sum of the splits' accumulators, each times its weight.
   Value output(ValueRange ends, Value inverse) {
-    Value base = baseOf(ends), start = tile::named(tile::SplatOp::create(builder, loc, column, zero), "acc");
+    Value base = baseOf(ends), start = splat("acc", column, floatConstant(0));
     const bool divides = !op.getDivisor().empty();
-    Value sum = forSplits(start, [&](Value split, ValueRange before) -> SmallVector<Value> {
-                  Value weight = rescaled("weight", ofSplits, partsOf(split), base);
-                  if (divides)
-                    weight = weight ? product("weight", weight, inverse) : broadcast("weight", inverse);
-                  Value part = accumulatorOf(split);
-                  if (weight)
-                    part = times("part_acc", part, firstOf(weight));
-                  return {tile::named(tile::ReduceOp::create(builder, loc, column, tile::Reduction::Sum, part,
-                                                             tile::splitsAxis, before.front(), false),
-                                      "acc")};
-                }).front();
-    return inverse && !divides ? scaledBy("out", sum, inverse) : sum;
+    Carried sum = loopOver(domain, start, [&](tile::ForBlocksOp loop) -> Carried {
+      Value split = loop.getOrigin(), weight = rescaled("weight", ofSplits, partsOf(split), base);
+      if (divides)
+        weight = weight ? scaledBy("weight", weight, inverse) : broadcast("weight", inverse);
+      Value part = accumulatorOf(split);
+      if (weight)
+        part = scaledBy("part_acc", part, firstOf(weight));
+      return {reduce("acc", column, tile::Reduction::Sum, part, tile::splitsAxis, loop.getCarried()[0])};
+    });
+    return inverse && !divides ? scaledBy("out", sum.front(), inverse) : sum.front();
   }
 
   Value baseOf(ValueRange statistics) {
@@ -299,33 +283,24 @@ private:
     return mapByRegion(name, type, op.getRescale(), read);
   }
 
-  Value product(StringRef name, Value value, Value factor) {
-    return factor ? createMap(builder, loc, name, value.getType(), {value, factor},
-                              [&](ValueRange x) -> Value { return arith::MulFOp::create(builder, loc, x[0], x[1]); })
-                  : value;
-  }
+  Value times(StringRef name, Value value, Value factor) { return factor ? scaledBy(name, value, factor) : value; }
 
   Value broadcast(StringRef name, Value value) {
-    return createMap(builder, loc, name, ofSplits, value, [](ValueRange x) { return x[0]; });
+    return map(name, ofSplits, value, [](ValueRange x) { return x[0]; });
   }
 
   /// Reduces eight equal columns to one number per split, by summing the first column.
   Value firstOf(Value tile) {
-    auto map = tile::MapOp::create(builder, loc, ofSplits, tile, {{"copy", number(0)}});
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&map.getBody().front());
+    Value zero = floatConstant(0);
+    Value first = map("weight", ofSplits, tile, {{"copy", number(0)}}, [&](tile::MapOp map) {
       Value isFirst = compare(arith::CmpIPredicate::eq, map.getCoordinate("copy"), number(0));
-      tile::YieldOp::create(builder, loc,
-                            Value(arith::SelectOp::create(builder, loc, isFirst, map.getElement(0), zero)));
-    }
-    return tile::named(tile::ReduceOp::create(builder, loc, weights, tile::Reduction::Sum,
-                                              tile::named(map.getResult(), "weight"), "copy", Value(), false),
-                       "weight_of_share");
+      return select(isFirst, map.getElement(0), zero);
+    });
+    return reduce("weight_of_share", weightType, tile::Reduction::Sum, first, "copy");
   }
 
-  Value reduce(StringRef name, tile::Reduction kind, Value of, Value init) {
-    return tile::named(tile::ReduceOp::create(builder, loc, copies, kind, of, tile::splitsAxis, init, false), name);
+  Value reduceSplits(StringRef name, tile::Reduction kind, Value of, Value init) {
+    return reduce(name, copies, kind, of, tile::splitsAxis, init);
   }
 
   /// The statistics of 16 splits, from split `split` on.
@@ -342,35 +317,28 @@ private:
     Value exists = compare(arith::CmpIPredicate::slt, split, splits);
     SmallVector<Value> at = placeOf(split);
     llvm::append_range(at, behind);
-    Value element =
-        tile::ElementOp::create(builder, loc, f32, from, at, SmallVector<bool>(at.size(), /*in range=*/true));
-    return arith::SelectOp::create(builder, loc, exists, element, none);
+    Value element = tile::ElementOp::create(builder, f32, from, at, SmallVector<bool>(at.size(), /*in range=*/true));
+    return select(exists, element, none);
   }
 
   /// A statistic of 16 splits, in eight equal columns.
   Value statisticOf(Value from, attn::RowStatisticAttr statistic, Value split) {
     const StringRef name = statistic.getName().getValue();
     Value none = initialOf(statistic);
-    auto map = tile::MapOp::create(builder, loc, weights, {}, {{"split", split}});
-    {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&map.getBody().front());
-      tile::YieldOp::create(builder, loc, elementOf(from, map.getCoordinate("split"), {}, none));
-    }
-    return broadcast(("part_" + name).str(), tile::named(map.getResult(), ("shares_" + name).str()));
+    Value ofSplit = map(("shares_" + name).str(), weightType, {}, {{"split", split}},
+                        [&](tile::MapOp map) { return elementOf(from, map.getCoordinate("split"), {}, none); });
+    return broadcast(("part_" + name).str(), ofSplit);
   }
 
   Value accumulatorOf(Value split) {
-    auto map =
-        tile::MapOp::create(builder, loc, shape({{"split", splitsAtOnce}, {"dv", columns}}, f32, MemorySpace::Register),
-                            {}, {{"split", split}, {"dv", firstColumn}});
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&map.getBody().front());
-    Value at = map.getCoordinate("dv");
-    if (op.getHeadDimV() % columns)
-      at = arith::MinSIOp::create(builder, loc, at, number(op.getHeadDimV() - 1));
-    tile::YieldOp::create(builder, loc, elementOf(views.back(), map.getCoordinate("split"), at, zero));
-    return tile::named(map.getResult(), "part_acc");
+    Value zero = floatConstant(0);
+    const TileType type = shape({{"split", splitsAtOnce}, {"dv", columns}}, f32);
+    return map("part_acc", type, {}, {{"split", split}, {"dv", firstColumn}}, [&](tile::MapOp map) {
+      Value at = map.getCoordinate("dv");
+      if (op.getHeadDimV() % columns)
+        at = arith::MinSIOp::create(builder, at, number(op.getHeadDimV() - 1));
+      return elementOf(views.back(), map.getCoordinate("split"), at, zero);
+    });
   }
 
   static constexpr int64_t columns = 32;
@@ -378,7 +346,7 @@ private:
   tile::KernelOp partial;
   RowAxes axes;
   std::optional<BlockRows> workItems; ///< rows of a partial kernel's thread block; unset where every split is written
-  TileType copies, ofSplits, weights, column;
+  TileType copies, ofSplits, weightType, column;
   SmallVector<Value, 2> places; ///< sequence and head, the first indices of the splits' operands
   Value row, splits, domain, firstColumn;
   Value firstItem, lastItem, rowOfTile; ///< set where splits are work items

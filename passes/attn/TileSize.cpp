@@ -8,7 +8,7 @@
 #include "passes/analysis/mask/MaskAnalysis.h"
 #include "passes/analysis/score/Distances.h"
 #include "passes/analysis/score/LogisticFunction.h"
-#include "passes/attn/CapturedGradients.h"
+#include "passes/attn/backward/CapturedGradients.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -1,6 +1,6 @@
 //===- GradientZeros.cpp - Clear the gradient of a captured tensor before other kernels add to it ---===//
 
-#include "passes/attn/GradientKernelWriter.h"
+#include "passes/attn/backward/GradientKernelWriter.h"
 
 using namespace mlir;
 using namespace attune;
@@ -25,14 +25,13 @@ private:
     begin("_zeros_", addends, by, 16);
     SmallVector<Value> at;
     if (gradient.inAnyOrder)
-      at.push_back(tile::named(tile::BlockIndexOp::create(builder, loc, i32, wordAxis), "word"));
+      at.push_back(blockIndex(wordAxis, "word"));
     for (unsigned dim = 0; dim < rank; ++dim)
-      at.push_back(blockIndex(dim));
+      at.push_back(indexOf(dim));
     const Type element = addends.getElementType();
-    Value zero = arith::ConstantOp::create(builder, loc, cast<TypedAttr>(builder.getZeroAttr(element)));
-    Value zeros = tile::SplatOp::create(builder, loc, registers({{"entry", zeroEntries}}, element), zero);
-    tile::StoreOp::create(builder, loc, tile::named(zeros, "zeros"), declare(addends), at, extentOf(rank - 1),
-                          /*optional=*/false);
+    Value zero = arith::ConstantOp::create(builder, cast<TypedAttr>(builder.getZeroAttr(element)));
+    Value zeros = splat("zeros", shape({{"entry", zeroEntries}}, element), zero);
+    store(zeros, declare(addends), at, extentOf(rank - 1));
     return end();
   }
 
@@ -51,32 +50,32 @@ private:
     SmallVector<Value> at(rank);
     for (unsigned coordinate : {0u, 1u})
       if (dims[coordinate]) {
-        at[*dims[coordinate]] = blockIndex(*dims[coordinate]);
+        at[*dims[coordinate]] = indexOf(*dims[coordinate]);
         covered = both(covered, compare(arith::CmpIPredicate::slt, at[*dims[coordinate]], counts[coordinate]));
       }
     const bool hides = !op.getMask().empty() || op.getPatternAttr();
-    Value clears = hides && isWrittenByLoop(gradient) ? isUnshared(builder, loc, gradient, {counts[0], counts[1]},
+    Value clears = hides && isWrittenByLoop(gradient) ? isUnshared(*this, gradient, {counts[0], counts[1]},
                                                                    [&](unsigned dim) { return extentOf(dim); })
                                                       : Value();
     if (clears)
       covered = both(covered, opposite(clears));
-    Value view = declare(gradient.declaration()), row0 = blockIndex(*dims[2]), column0 = blockIndex(*dims[3]);
-    const TileType type = registers({{"row", blockRows}, {"column", zeroColumns}}, f32);
-    Value zeros = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "zeros");
+    Value view = declare(gradient.declaration()), row0 = indexOf(*dims[2]), column0 = indexOf(*dims[3]);
+    const TileType type = shape({{"row", blockRows}, {"column", zeroColumns}}, f32);
+    Value zeros = splat("zeros", type, constant(0));
     if (covered) {
       // Batches and heads that no other kernel writes: clear all of the thread block's elements.
       SmallVector<Value> all = at;
       leaveOut(covered, dims, all);
       all[*dims[2]] = indicesAlong("row", blockRows, row0, "all_rows");
       all[*dims[3]] = indicesAlong("column", zeroColumns, column0, "all_columns");
-      tile::ScatterOp::create(builder, loc, zeros, view, all, /*add=*/false);
+      tile::ScatterOp::create(builder, zeros, view, all, /*add=*/false);
     }
     // All other batches and heads: clear only the elements whose query or key is past the end of the sequences.
     leaveOut(isNothingLeft(covered, isWhole(covered, row0, column0, counts)), dims, at);
     const std::array<Value, 2> origin{row0, column0}, ends{counts[2], counts[3]};
     at[*dims[2]] = indicesPastEnds(type, origin, ends, /*ofRows=*/true);
     at[*dims[3]] = indicesPastEnds(type, origin, ends, /*ofRows=*/false);
-    tile::ScatterOp::create(builder, loc, zeros, view, at, /*add=*/false);
+    tile::ScatterOp::create(builder, zeros, view, at, /*add=*/false);
     end();
     if (!clears && !qOffset)
       leaveOutWithoutMargins(dims);
@@ -85,27 +84,21 @@ private:
 
   /// The indices of `size` elements along one axis, from `origin` on.
   Value indicesAlong(StringRef axis, int64_t size, Value origin, StringRef name) {
-    auto map = tile::MapOp::create(builder, loc, registers({{axis, size}}, i32), ValueRange(), {{axis, origin}});
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&map.getBody().front());
-    tile::YieldOp::create(builder, loc, Value(map.getCoordinate(axis)));
-    return tile::named(map.getResult(), name);
+    return map(name, shape({{axis, size}}, i32), {}, {{axis, origin}},
+               [&](tile::MapOp map) -> Value { return map.getCoordinate(axis); });
   }
 
   /// The row (or column, unless `ofRows`) of each element of a tile of `type` whose first element is at `origin`; -1,
   /// which stores nothing, for elements before the `ends` of the queries and keys, which other kernels write.
   Value indicesPastEnds(TileType type, const std::array<Value, 2> &origin, const std::array<Value, 2> &ends,
                         bool ofRows) {
-    auto map = tile::MapOp::create(builder, loc, type.withElementType(i32), ValueRange(),
-                                   {{"row", origin[0]}, {"column", origin[1]}});
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&map.getBody().front());
-    Value row = map.getCoordinate("row"), column = map.getCoordinate("column");
-    Value isWritten = both(compare(arith::CmpIPredicate::ult, qOffset ? subtract(row, qOffset) : row, ends[0]),
-                           compare(arith::CmpIPredicate::slt, column, ends[1]));
-    tile::YieldOp::create(
-        builder, loc, arith::SelectOp::create(builder, loc, isWritten, number(-1), ofRows ? row : column).getResult());
-    return tile::named(map.getResult(), ofRows ? "rows" : "columns");
+    return map(ofRows ? "rows" : "columns", type.withElementType(i32), {}, {{"row", origin[0]}, {"column", origin[1]}},
+               [&](tile::MapOp map) {
+                 Value row = map.getCoordinate("row"), column = map.getCoordinate("column");
+                 Value isWritten = both(compare(arith::CmpIPredicate::ult, rowOf(row), ends[0]),
+                                        compare(arith::CmpIPredicate::slt, column, ends[1]));
+                 return select(isWritten, number(-1), ofRows ? row : column);
+               });
   }
 
   /// Makes the launch skip the kernel if the tensor is no larger than what other kernels write.
@@ -123,18 +116,13 @@ private:
   Value isNothingLeft(Value covered, Value isWhole) {
     if (!covered)
       return isWhole;
-    return tile::named(arith::OrIOp::create(builder, loc, opposite(covered), isWhole).getResult(), "nothing_left");
-  }
-
-  Value opposite(Value flag) {
-    return arith::XOrIOp::create(builder, loc, flag, arith::ConstantIntOp::create(builder, loc, 1, 1));
+    return tile::named(arith::OrIOp::create(builder, opposite(covered), isWhole).getResult(), "nothing_left");
   }
 
   /// Whether other kernels write all of the thread block's elements; `covered`: whether other kernels write elements of
   /// the block's batch and head at all.
   Value isWhole(Value covered, Value row, Value column, const std::array<Value, 4> &counts) {
-    if (qOffset)
-      row = subtract(row, qOffset);
+    row = rowOf(row);
     covered = both(covered, compare(arith::CmpIPredicate::sge, row, number(0)));
     covered = both(covered, compare(arith::CmpIPredicate::sle, add(row, number(blockRows)), counts[2]));
     covered = both(covered, compare(arith::CmpIPredicate::sle, add(column, number(zeroColumns)), counts[3]));
@@ -146,7 +134,7 @@ private:
     for (unsigned coordinate : {0u, 1u})
       if (dims[coordinate]) {
         Value &place = at[*dims[coordinate]];
-        place = arith::SelectOp::create(builder, loc, isWhole, number(-1), place);
+        place = select(isWhole, number(-1), place);
         return;
       }
   }

@@ -1,7 +1,7 @@
 //===- GradientSums.cpp - The kernel that adds up the gradient of a captured tensor ---===//
 
-#include "passes/attn/GradientKernelWriter.h"
 #include "passes/attn/LongAccumulator.h"
+#include "passes/attn/backward/GradientKernelWriter.h"
 
 using namespace mlir;
 using namespace attune;
@@ -30,28 +30,24 @@ public:
     by.back() = blockEntries;
     begin("_grad_", gradient.declaration(), by, 2 * blockEntries);
     for (unsigned dim = 0; dim < rank; ++dim) {
-      at.push_back(blockIndex(dim));
+      at.push_back(indexOf(dim));
       extents.push_back(extentOf(dim));
     }
-    const TileType type = registers({{"row", blockRows}, {"entry", blockEntries}}, f32);
-    Value total = tile::named(tile::SplatOp::create(builder, loc, type, constant(0)), "total");
+    const TileType type = shape({{"row", blockRows}, {"entry", blockEntries}}, f32);
+    Value total = splat("total", type, constant(0));
     for (const GradientSum &sum : gradient.sums)
       total = addSum(sum, total);
     const bool isScattered = !gradient.scattered.empty();
     if (isScattered && gradient.inAnyOrder)
       total = addWords(total);
-    const TileType entries = registers({{"entry", blockEntries}}, f32);
-    Value result = tile::named(
-        tile::ReduceOp::create(builder, loc, entries, tile::Reduction::Sum, total, "row", Value(), /*per_lane=*/false),
-        "gradient");
+    const TileType entries = shape({{"entry", blockEntries}}, f32);
+    Value result = reduce("gradient", entries, tile::Reduction::Sum, total, "row");
     if (isScattered && !gradient.inAnyOrder) {
-      Value addends =
-          tile::LoadOp::create(builder, loc, entries, declare(gradient.addends()), at, extents.back()).getResult();
-      result = createMap(builder, loc, "gradient", entries, {result, tile::named(addends, "addends")},
-                         [&](ValueRange x) -> Value { return arith::AddFOp::create(builder, loc, x[0], x[1]); });
+      Value addends = tile::LoadOp::create(builder, entries, declare(gradient.addends()), at, extents.back());
+      result = map("gradient", entries, {result, tile::named(addends, "addends")},
+                   [&](ValueRange x) { return add(x[0], x[1]); });
     }
-    tile::StoreOp::create(builder, loc, result, declare(gradient.declaration()), at, extents.back(),
-                          /*optional=*/false);
+    store(result, declare(gradient.declaration()), at, extents.back());
     return end();
   }
 
@@ -81,7 +77,7 @@ private:
     auto addRows = [&](Value b, Value total) { return addRowsOf(sum, view, runs, batches, b, total); };
     if (!loops)
       return addRows(Value(), total);
-    return loopOver("batch", 1, batches.count, total, addRows);
+    return sumOver("batch", 1, batches.count, total, addRows);
   }
 
   Run runOf(attn::AddGradientOp sum, unsigned coordinate, Value count) {
@@ -102,38 +98,33 @@ private:
     return run;
   }
 
-  Value loopOver(StringRef axis, int64_t step, Value tiles, Value total,
-                 function_ref<Value(Value origin, Value total)> body) {
-    Value domain = tile::DomainOp::create(builder, loc, axis, step, number(0), tiles);
-    auto loop = tile::ForBlocksOp::create(builder, loc, domain, ValueRange(), total);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&loop.getBody().front());
-    tile::YieldOp::create(builder, loc, body(loop.getOrigin(), loop.getCarried()[0]));
-    return loop.getResult(0);
+  Value sumOver(StringRef axis, int64_t step, Value tiles, Value total,
+                function_ref<Value(Value origin, Value total)> body) {
+    Value domain = tile::DomainOp::create(builder, axis, step, number(0), tiles);
+    return loopOver(domain, total,
+                    [&](tile::ForBlocksOp loop) -> Carried { return {body(loop.getOrigin(), loop.getCarried()[0])}; })
+        .front();
   }
 
   Value addRowsOf(const GradientSum &sum, Value view, ArrayRef<Run> runs, const Run &batches, Value b, Value total) {
     Value rows = runs.front().steps;
     for (const Run &run : runs.drop_front())
       rows = multiply(rows, run.steps);
-    Value tiles = arith::DivSIOp::create(builder, loc, add(rows, number(blockRows - 1)), number(blockRows));
-    return loopOver("row", blockRows, tiles, total, [&](Value row0, Value carried) {
-      auto map = tile::MapOp::create(builder, loc, carried.getType(), carried, {{"row", row0}, {"entry", at.back()}});
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToEnd(&map.getBody().front());
-      SmallVector<Value> place(at);
-      place.back() = map.getCoordinate("entry");
-      Value row = map.getCoordinate("row"), counts = compare(arith::CmpIPredicate::slt, row, rows);
-      std::array<Value, 4> coordinates = {b, {}, {}, {}};
-      for (const Run &run : runs)
-        coordinates[run.coordinate] = coordinateAt(run, place, row, &run == &runs.back(), counts);
-      Value element = tile::ElementOp::create(
-          builder, loc, f32, view, ValueRange{coordinates[0], coordinates[1], coordinates[sum.ofKeys ? 3 : 2]},
-          SmallVector<bool>(3, false));
-      counts = both(counts, isOfElement(sum.add, coordinates, place));
-      Value counted = arith::SelectOp::create(builder, loc, counts, element, constant(0));
-      tile::YieldOp::create(builder, loc, arith::AddFOp::create(builder, loc, map.getElement(0), counted).getResult());
-      return tile::named(map.getResult(), "total");
+    Value tiles = divide(add(rows, number(blockRows - 1)), number(blockRows));
+    return sumOver("row", blockRows, tiles, total, [&](Value row0, Value carried) {
+      return map("total", carried.getType(), carried, {{"row", row0}, {"entry", at.back()}}, [&](tile::MapOp map) {
+        SmallVector<Value> place(at);
+        place.back() = map.getCoordinate("entry");
+        Value row = map.getCoordinate("row"), counts = compare(arith::CmpIPredicate::slt, row, rows);
+        std::array<Value, 4> coordinates = {b, {}, {}, {}};
+        for (const Run &run : runs)
+          coordinates[run.coordinate] = coordinateAt(run, place, row, &run == &runs.back(), counts);
+        Value element = tile::ElementOp::create(
+            builder, f32, view, ValueRange{coordinates[0], coordinates[1], coordinates[sum.ofKeys ? 3 : 2]},
+            SmallVector<bool>(3, false));
+        counts = both(counts, isOfElement(sum.add, coordinates, place));
+        return add(map.getElement(0), select(counts, element, constant(0)));
+      });
     });
   }
 
@@ -141,28 +132,25 @@ private:
   Value addWords(Value total) {
     static_assert(accumulator::words <= blockRows);
     Value view = declare(gradient.addends());
-    auto map = tile::MapOp::create(builder, loc, total.getType(), total, {{"row", number(0)}, {"entry", at.back()}});
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&map.getBody().front());
-    Value index = map.getCoordinate("row");
-    SmallVector<Value> place(at);
-    place.back() = map.getCoordinate("entry");
-    place.insert(place.begin(), index);
-    Value word = tile::ElementOp::create(builder, loc, builder.getI64Type(), view, place,
-                                         SmallVector<bool>(place.size(), false));
-    Value counted =
-        arith::SelectOp::create(builder, loc, compare(arith::CmpIPredicate::slt, index, number(accumulator::words)),
-                                accumulator::valueOf(builder, loc, tile::named(word, "word"), index), constant(0));
-    tile::YieldOp::create(builder, loc, arith::AddFOp::create(builder, loc, map.getElement(0), counted).getResult());
-    return tile::named(map.getResult(), "total");
+    return map("total", total.getType(), total, {{"row", number(0)}, {"entry", at.back()}}, [&](tile::MapOp map) {
+      Value index = map.getCoordinate("row");
+      SmallVector<Value> place(at);
+      place.back() = map.getCoordinate("entry");
+      place.insert(place.begin(), index);
+      Value word =
+          tile::ElementOp::create(builder, builder.getI64Type(), view, place, SmallVector<bool>(place.size(), false));
+      Value isWord = compare(arith::CmpIPredicate::slt, index, number(accumulator::words));
+      Value of = accumulator::valueOf(builder, builder.getLoc(), tile::named(word, "word"), index);
+      return add(map.getElement(0), select(isWord, of, constant(0)));
+    });
   }
 
   /// Row numbers are mixed-radix numbers with a digit per run. Decodes this run's coordinate from `row`, and divides
   /// `row` by the run's number of steps for the next run. `counts` becomes false where the coordinate is out of range.
   Value coordinateAt(const Run &run, ArrayRef<Value> place, Value &row, bool isLast, Value &counts) {
-    Value step = isLast ? row : arith::RemSIOp::create(builder, loc, row, run.steps).getResult();
+    Value step = isLast ? row : arith::RemSIOp::create(builder, row, run.steps).getResult();
     if (!isLast)
-      row = arith::DivSIOp::create(builder, loc, row, run.steps);
+      row = divide(row, run.steps);
     if (!run.dim)
       return step;
     Value coordinate = add(place[*run.dim], subtract(step, run.before));

@@ -23,8 +23,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/attn/Attn.h"
-#include "ir/tile/Tile.h"
+#include "passes/attn/TileWriter.h"
 
 namespace attune {
 
@@ -92,8 +91,8 @@ bool isWrittenByLoop(const CapturedGradient &gradient);
 /// Emits whether no two (batch, head) pairs of a launch add to the same element: each of b and h is an index that the
 /// tensor's extent does not clamp, or has the count 1. `counts` are the numbers of batches and heads; `extentOf`
 /// returns the extent of a dimension.
-mlir::Value isUnshared(mlir::OpBuilder &builder, mlir::Location loc, const CapturedGradient &gradient,
-                       std::array<mlir::Value, 2> counts, llvm::function_ref<mlir::Value(unsigned dim)> extentOf);
+mlir::Value isUnshared(TileWriter &writer, const CapturedGradient &gradient, std::array<mlir::Value, 2> counts,
+                       llvm::function_ref<mlir::Value(unsigned dim)> extentOf);
 
 /// Writes the kernel that adds up the sums and the scattered values, and stores the gradient. `like` is a kernel of the
 /// launch: declarations of scalars, tensors and the operands whose extents are read are copied from `like`.

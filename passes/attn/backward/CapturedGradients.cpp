@@ -1,10 +1,9 @@
 //===- CapturedGradients.cpp - Gradients of captured tensors -------------------===//
 
-#include "passes/attn/CapturedGradients.h"
+#include "passes/attn/backward/CapturedGradients.h"
 #include "attune/Signature.h"
 #include "passes/analysis/score/Distances.h"
 #include "passes/attn/LongAccumulator.h"
-#include "passes/attn/TileWriter.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -111,18 +110,16 @@ bool attune::isWrittenByLoop(const CapturedGradient &gradient) {
   return dims[0] || dims[1];
 }
 
-Value attune::isUnshared(OpBuilder &builder, Location loc, const CapturedGradient &gradient,
-                         std::array<Value, 2> counts, function_ref<Value(unsigned)> extentOf) {
+Value attune::isUnshared(TileWriter &writer, const CapturedGradient &gradient, std::array<Value, 2> counts,
+                         function_ref<Value(unsigned)> extentOf) {
   const CoordinateDims dims = dimsOfTile(gradient.tiles.front());
   Value all;
   for (unsigned coordinate : {0u, 1u}) {
     // count <= most is tested as count - 1 < most, unsigned. A count of 0 wraps, so the test is false; no gradient is
     // written then.
-    Value one = arith::ConstantIntOp::create(builder, loc, 1, 32);
-    Value most = dims[coordinate] ? extentOf(*dims[coordinate]) : one;
-    Value before = arith::SubIOp::create(builder, loc, counts[coordinate], one);
-    Value isOne = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, before, most);
-    all = all ? arith::AndIOp::create(builder, loc, all, isOne).getResult() : isOne;
+    Value one = writer.number(1), most = dims[coordinate] ? extentOf(*dims[coordinate]) : one;
+    Value before = writer.subtract(counts[coordinate], one);
+    all = writer.both(all, writer.compare(arith::CmpIPredicate::ult, before, most));
   }
   return tile::named(all, "unshared");
 }

@@ -1,0 +1,90 @@
+//===- KernelFrame.cpp - One kernel of the backward pass that is being written ---===//
+
+#include "passes/attn/backward/KernelFrame.h"
+
+namespace attune::backward {
+
+/// D and Dv as the tiles of a kernel pad them. Only the loop over queries of a plan with roles splits the columns of dQ.
+static LoopColumns paddedColumns(BackwardProgram &program, attn::PlanAttr plan, Work work) {
+  attn::AttentionOp op = program.op;
+  const bool splits = work == Work::LoopOverQueries && program.hasRoles(plan);
+  return columnsOfQueryLoop(op.getHeadDim(), op.getHeadDimV(), program.granularity,
+                            splits ? columnSplitsOf(plan.getTileQ(), plan.getWarps()) : 1);
+}
+
+KernelFrame::KernelFrame(BackwardProgram &program, const Twine &suffix, ArrayRef<StringRef> axes, Work work)
+    : TileWriter(program.op), program(program),
+      plan(work == Work::LoopOverQueries ? program.keysPlan : program.queriesPlan),
+      columns(paddedColumns(program, plan, work)) {
+  SmallVector<Attribute> grid;
+  for (StringRef each : axes)
+    grid.push_back(axis(each, 0, each == "q" || each == "k" ? tileOf(each) : 1));
+  const int64_t warps = work == Work::Rows && plan.getWarps() > 1 ? plan.getTileQ() / 16 : plan.getWarps();
+  kernel = createKernel(op.getSymName() + suffix, grid, plan, warps);
+  if (Attribute remarks = op->getAttr(tile::remarksAttr); remarks && work == Work::LoopOverQueries)
+    kernel->setAttr(tile::remarksAttr, remarks);
+  if (work != Work::Rows && program.hasRoles(plan)) {
+    kernel->setAttr(sched::rolesAttr, rolesOf(plan));
+    if (plan.getStageBiases())
+      kernel->setAttr(sched::stageBiasesAttr, builder.getUnitAttr());
+  }
+}
+
+void KernelFrame::finish() {
+  for (const BoundsTable &table : tables)
+    operands.push_back(table.declaration());
+  kernel.setOperandsAttr(builder.getArrayAttr(operands));
+}
+
+Value KernelFrame::operand(tile::OperandAttr declared) {
+  operands.push_back(declared);
+  return param(declared);
+}
+
+Value KernelFrame::operand(StringRef name, OperandRole role, Type element, ArrayRef<StringRef> axes) {
+  SmallVector<tile::AxisAttr> all{axis("b")};
+  for (StringRef each : axes)
+    all.push_back(axis(each, each == "d" ? op.getHeadDim() : each == "dv" ? op.getHeadDimV() : 0));
+  return operand(
+      tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false, all, element));
+}
+
+void KernelFrame::readLaunch() {
+  auto saved = [&](StringRef what) {
+    return op.saves(what) ? operand(savedDeclaration(op, what, OperandRole::In)) : Value();
+  };
+  savedDropout = saved("dropout");
+  savedScore = saved("score");
+  values.Sq = axisExtent("q", "Sq");
+  values.Sk = axisExtent("k", "Sk");
+  values.B = axisExtent("b", "B");
+  values.H = axisExtent("h", "H");
+  readQueryOffset();
+  values.qOffset = qOffset;
+  values.tileQ = plan.getTileQ();
+  values.tileK = plan.getTileK();
+  if (plan != program.keysPlan)
+    values.tables = "_queries";
+  if (op.getDropout())
+    dropout = readDropout(*this);
+  keepScale = readKeepScale();
+  zero = constant(0);
+}
+
+void KernelFrame::setHead(Value head) {
+  values.h = h = head;
+  if (op.getDropout())
+    dropout.head = headNumber(*this, values.H);
+}
+
+VisibleTiles KernelFrame::visibleTiles() {
+  auto domain = buildDomain(builder, op, values, tables).getDefiningOp<tile::DomainOp>();
+  return {domain, splitMask(builder, op, values, tables)};
+}
+
+Value KernelFrame::rowsRead(const BlockValues &block, MaskAxis axis) {
+  Value end = emitEndOf(builder, op, block, axis);
+  return end ? end : axis == MaskAxis::Keys ? values.Sk : values.Sq;
+}
+
+} // namespace attune::backward

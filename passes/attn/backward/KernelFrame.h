@@ -1,0 +1,103 @@
+//===- KernelFrame.h - One kernel of the backward pass that is being written ---===//
+//
+//     KernelFrame frame(program, "_queries", {"b", "h", "q"}, Work::LoopOverKeys);
+//     writeQueriesKernel(frame);    // writes the body, which declares operands and tables of the mask
+//     frame.finish();               // sets the kernel's operands
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "passes/analysis/cost/BackwardPlan.h"
+#include "passes/attn/TileScores.h"
+#include "passes/attn/backward/BackwardProgram.h"
+
+namespace attune::backward {
+using tile::MemorySpace;
+using tile::TileType;
+using Predicate = arith::CmpIPredicate;
+using Carried = TileWriter::Carried;
+
+/// The kind of a kernel, which selects the plan. `Rows` kernels have no loop over tiles and give each warp 16 rows of
+/// queries.
+enum class Work { LoopOverQueries, LoopOverKeys, Rows };
+
+/// The tiles that a loop visits, and the mask within them.
+struct VisibleTiles {
+  tile::DomainOp domain;
+  MaskSplit mask;
+};
+
+/// What belongs to one kernel: the op, its plan, and what its body has declared so far.
+struct KernelFrame : TileWriter {
+  /// Creates the kernel NAME + `suffix` before the attention NAME. `axes` are those of its grid.
+  KernelFrame(BackwardProgram &program, const Twine &suffix, ArrayRef<StringRef> axes, Work work);
+  void finish();
+
+  //===--- Operands ---===//
+
+  /// Declares an operand of the kernel (a global tensor) and returns its view.
+  Value operand(tile::OperandAttr declared);
+  /// The axes are b and `axes`; d and dv have the extents of the head.
+  Value operand(StringRef name, OperandRole role, Type element, ArrayRef<StringRef> axes);
+  Value input(StringRef name, ArrayRef<StringRef> axes) { return operand(name, OperandRole::In, op.getDtype(), axes); }
+  Value output(StringRef name, ArrayRef<StringRef> axes) {
+    return operand(name, OperandRole::Out, op.getDtype(), axes);
+  }
+  Value rows(StringRef name, OperandRole role) { return operand(name, role, f32, {"h", "q"}); }
+  /// The float32 sums of dQ, not yet multiplied by the softmax scale.
+  Value sumsOfQueries() { return operand("dq_sums", OperandRole::Workspace, f32, {"h", "q", "d"}); }
+  SmallVector<Value> sumViews(ArrayRef<GradientSum> sums) {
+    return llvm::map_to_vector(sums, [&](const GradientSum &sum) { return operand(sum.declaration()); });
+  }
+
+  /// Declares what the forward pass saved, and reads sizes, offset and dropout parameters. All other operands must be
+  /// declared first: extents are read from them.
+  void readLaunch();
+  /// Sets the head of the values that are written next.
+  void setHead(Value head);
+  /// 1 / (1 - p_drop); null without dropout.
+  Value readKeepScale() { return op.getDropout() ? param("keep_scale", f32) : Value(); }
+
+  //===--- Tiles ---===//
+
+  int64_t tileOf(StringRef axis) { return axis == "q" ? plan.getTileQ() : plan.getTileK(); }
+  TileType vectorOf(StringRef axis) { return shape({{axis, tileOf(axis)}}, f32); }
+  TileType scores() { return shape({{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, f32); }
+  /// A tile of float32 in registers: rows `axis`, and the columns of a head, `along` "d" or "dv".
+  TileType headTile(StringRef axis, StringRef along) {
+    return shape({{axis, tileOf(axis)}, {along, along == "d" ? columns.d : columns.dv}}, f32);
+  }
+  /// A copy of such a tile, in the kernel's dtype, to shared memory.
+  Value load(StringRef name, StringRef axis, StringRef along, Value view, ValueRange at, Value limit, int64_t stages) {
+    const TileType type = headTile(axis, along).withElementType(op.getDtype()).withSpace(MemorySpace::Shared);
+    return copy(type, view, at, limit, stages, name);
+  }
+  Value loadRows(StringRef name, Value view, Value q0) {
+    return tile::named(tile::LoadOp::create(builder, vectorOf("q"), view, ValueRange{b, h, q0}, values.Sq), name);
+  }
+  Value zeros(StringRef name, StringRef axis, StringRef along) { return splat(name, headTile(axis, along), zero); }
+
+  //===--- Loops ---===//
+
+  /// The tiles that the thread block's tile visits.
+  VisibleTiles visibleTiles();
+  /// The number of rows of K and V (with `axis` Queries: of Q and dO) to load. No row of the other axis sees a row after
+  /// these, and the load fills such rows with zeros: dQ (dK and dV) multiplies the rows by the zeros of dS, and 0 * NaN
+  /// would be NaN.
+  Value rowsRead(const BlockValues &block, MaskAxis axis);
+  Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
+
+  BackwardProgram &program;
+  const attn::PlanAttr plan;
+  const LoopColumns columns; ///< D and Dv as the kernel's tiles pad them
+  tile::KernelOp kernel;
+  BlockValues values;
+  Value zero; ///< float32; null before readLaunch
+  DropoutValues dropout;
+  Value keepScale;
+  Value savedDropout, savedScore; ///< views of what the forward pass saved; null: nothing saved
+  SmallVector<Attribute> operands;
+  SmallVector<BoundsTable> tables; ///< per-tile tables of the mask
+};
+
+} // namespace attune::backward
