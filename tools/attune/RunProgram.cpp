@@ -411,8 +411,8 @@ Result<bool> attune::cli::runsAsProgram(const RunFlags &flags, const Request &re
   const std::vector<OperandParam> operands = operandsOf(signatureOf(request));
   const std::string_view attention[] = {"q", "k", "v", "o", "lse", "do", "dlse", "dq", "dk", "dv"};
   const bool isAttention = std::ranges::all_of(operands, [&](const OperandParam &operand) {
-    return std::ranges::find(attention, operand.name) != std::end(attention) ||
-           operand.name.starts_with(savedPrefix) || operand.name.starts_with(gradientPrefix);
+    return std::ranges::find(attention, operand.name) != std::end(attention) || operand.name.starts_with(savedPrefix) ||
+           operand.name.starts_with(gradientPrefix);
   });
   return asked || !isAttention;
 }
