@@ -753,7 +753,7 @@ TEST_CASE("fake: buffers, streams, events and device facts", "[fake][.]") {
   CHECK(Target::detect(5) == Target::cpu());
   CHECK(*Target::parse("gpu") == Target::cuda("sm_90a"));
   CHECK(*Target::parse("sm_90") == Target::cuda("sm_90")); // by name, on the same device
-  s.fake.major[0] = 7; // older than any that kernels are for
+  s.fake.major[0] = 7;                                     // older than any that kernels are for
   CHECK(Target::detect() == Target::cpu());
   CHECK(Target::parse("gpu").error().message ==
         "attune has no kernels for Fake H200 (compute capability 7.0); use the cpu target");
