@@ -416,11 +416,11 @@ def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
     Requires: tiles without layouts. With `orders-chosen`, tile-place-operands has chosen which axis of each register
     tile is its rows; with `orders-chosen=false` it has not, and the pass does not check rows and columns of products.
     Ensures: a kernel keeps `sched.roles`, and the attributes that depend on them, only if the architecture has warpgroups and the program has the shape that
-    roles need: one loop over tiles; copies of tensors of four dimensions before the loop and in it; products in the loop, of 16-bit operands, with 64 rows for
-    each warpgroup. In other kernels products are warp-level, attributes that say when ops run are removed, and a remark on the kernel gives the reason.
+    roles need: loops over tiles, one after another; copies of tensors of four dimensions before the first loop and in each; products in the loops, of 16-bit
+    operands, with 64 rows for each warpgroup. In other kernels products are warp-level, attributes that say when ops run are removed, and a remark on the kernel gives the reason.
     Why here: the pass runs twice. The first run is before the tile passes whose ops need roles (windows, relative-position tables), so that a kernel without
     roles gets no such op. The second run is at the start of the schedule, because layouts and copies depend on the roles, and tile text may start there.
-    Before: `attributes {sched.persistent, sched.roles = [...]}` of a kernel with two loops
+    Before: `attributes {sched.persistent, sched.roles = [...]}` of a kernel with a product after its loop
     After: `attributes {tile.remarks = ["products are warp-level ..."]}`
   }];
   let options = [
@@ -567,7 +567,7 @@ def PingPong : Pass<"tile-ping-pong", "::mlir::ModuleOp"> {
 def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
   let summary = "split the kernel into a producer role that fills rings and a consumer role that computes";
   let description = [{
-    Requires: one `tile.for_blocks`; layouts.
+    Requires: `tile.for_blocks` ops that follow each other; layouts.
     Ensures: every load becomes a ring. The producer acquires a stage and copies; the consumers wait for the stage, read
     it, and release it right after the last reader. Rings of equal depth that the same warps fill share a pair of
     barriers if the consumers wait for them and release them together. Registers are divided between the roles. Each
@@ -577,9 +577,8 @@ def SpecializeWarps : Pass<"tile-specialize-warps", "::mlir::ModuleOp"> {
     tile, the next tile and whether this one is partial. All other warps receive these messages. A second producer warp
     copies V, unless the other producer warps compute relative-position values. The search also finds each warpgroup's
     `tile.first_visible`. Where the kernel has a `work_counter`, persistent blocks claim tiles of work
-    (`sched.claim_work`). Where nothing is copied before the loop, there is no stage that a message could go with: both
-    roles then compute their tiles of work themselves, and these are neither claimed nor searched for. The position and
-    the successor of a tile of work become arithmetic (passes/sched/WorkOrder.h).
+    (`sched.claim_work`). Where nothing is copied before the loop, the messages have stages and barriers of their own.
+    The position and the successor of a tile of work become arithmetic (passes/sched/WorkOrder.h).
     Per-key vectors that maps read are stored in the stages of K's ring by the warp that copies K, where the tile is
     partial. For the tiles outside of a loop's `within`, a warpgroup has one loop before and one loop after its own:
     these two loops only wait for the stages of the tiles and release them. A tile that the loop stores or adds to

@@ -84,11 +84,13 @@ public:
           setRing(op, filling, first, warps);
     };
     const int64_t warps = sched::producerWarps(kernel);
+    llvm::SmallDenseMap<Block *, Operation *> firstCopies;       // of each loop
     const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // warps that the input IR names for stores
     assign(once, 0);
-    assign(ArrayRef(streamed).take_front(1), 0);
-    assign(ArrayRef(streamed).drop_front(std::min<size_t>(1, streamed.size())),
-           searches && computed.empty() && !taking.contains(1) ? 1 : 0);
+    for (Operation *load : streamed) { // in the order of the text
+      const bool isFirst = firstCopies.insert({load->getBlock(), load}).first->second == load;
+      assign(load, !isFirst && searches && computed.empty() && !taking.contains(1) ? 1 : 0);
+    }
     assign(computed, 1, vectors.empty() && stored.empty() ? warps - 1 : 1);
     assign(columns, 0);
     assign(windows, 0);

@@ -1,8 +1,8 @@
 //===- ChoosePath.cpp - Remove roles from programs that cannot have producer warps ---===//
 //
-// Producer warps, which copy by TMA, and warpgroup-level products need a program with one loop over tiles, copies
-// before the loop and in it, and products in the loop that have 64 rows for each warpgroup and 16-bit operands. Any
-// other program runs on the general path: products are warp-level and all warps copy.
+// Producer warps, which copy by TMA, and warpgroup-level products need a program with loops over tiles, one after
+// another, copies before the first loop and in each of them, and products in the loops that have 64 rows for each
+// warpgroup and 16-bit operands. Any other program runs on the general path: products are warp-level and all warps copy.
 //
 // The pass runs twice. The first run is before the tile passes that write ops which need roles (windows of biases,
 // relative-position tables), so that no kernel without roles gets such ops. At that time the order of the tiles' axes
@@ -36,8 +36,6 @@ bool isShared(Value value) {
   return type && type.getSpace() == MemorySpace::Shared;
 }
 
-std::string count(size_t n, StringRef what) { return (Twine(n) + " " + what + (n == 1 ? "" : "s")).str(); }
-
 /// Finds the reason why a kernel cannot be split into producer and consumer warps; "" if it can.
 class Fault {
 public:
@@ -53,18 +51,21 @@ public:
 
 private:
   std::string ofLoops() {
-    SmallVector<tile::ForBlocksOp> loops;
-    kernel.walk([&](tile::ForBlocksOp op) { loops.push_back(op); });
-    if (loops.size() != 1)
-      return "it has " + count(loops.size(), "loop") + " over tiles, not one";
-    loop = loops.front();
-    return "";
+    std::string fault;
+    kernel.walk([&](tile::ForBlocksOp op) {
+      loops.push_back(op);
+      if (op->getParentOp() != kernel)
+        fault = "a loop over tiles is within another op";
+      else if (!op.getDomain().getDefiningOp<tile::DomainOp>())
+        fault = "a loop is over a domain that no tile.domain gives";
+    });
+    return loops.empty() ? "it has no loop over tiles" : fault;
   }
 
   /// Checks the loads that TMA copies to shared memory. Loads to registers need no check: each warp loads the values
   /// that it reads.
   std::string ofLoads() {
-    size_t inside = 0;
+    llvm::SmallDenseSet<Operation *> copying; // loops with a copy
     std::string fault;
     kernel.walk([&](tile::LoadOp load) {
       if (!isCopied(load))
@@ -72,18 +73,17 @@ private:
       tile::OperandAttr operand = tile::operandOf(load.getView());
       if (!operand || !operand.isTiled() || load.getView().getType().getRank() != 4)
         fault = "it copies a tile of a tensor that has not four dimensions, the last of a fixed extent";
-      const bool isBefore = load->getBlock() == loop->getBlock() && load->isBeforeInBlock(loop);
-      const bool isInside = load->getBlock() == &loop.getBody().front();
-      inside += isInside;
-      if (!isBefore && !isInside)
-        fault = "it copies a tile neither before its loop nor in it";
-      if (isInside && !runsAhead(loop, load))
-        fault = "a place that it copies from follows from what the loop computes";
+      const bool isBefore = load->getParentOp() == kernel && load->isBeforeInBlock(loops.front());
+      auto around = dyn_cast<tile::ForBlocksOp>(load->getParentOp());
+      if (around)
+        copying.insert(around);
+      if (!isBefore && !around)
+        fault = "it copies a tile neither before its loops nor in one";
+      if (around && !runsAhead(around, load))
+        fault = "a place that it copies from follows from what a loop computes";
     });
-    if (fault.empty() && !loop.getDomain().getDefiningOp<tile::DomainOp>())
-      fault = "its loop is over a domain that no tile.domain gives";
-    if (fault.empty() && !inside)
-      fault = "it copies no tile in its loop";
+    if (fault.empty() && copying.size() < loops.size())
+      fault = loops.size() == 1 ? "it copies no tile in its loop" : "it copies no tile in one of its loops";
     return fault;
   }
 
@@ -107,8 +107,8 @@ private:
     const int64_t rows = 16 * kernel.getPlan().getWarps();
     kernel.walk([&](tile::MmaOp mma) {
       TileType result = mma.getResult().getType();
-      if (mma->getBlock() != &loop.getBody().front())
-        fault = "it has a product outside of its loop";
+      if (!isa<tile::ForBlocksOp>(mma->getParentOp()))
+        fault = "it has a product outside of its loops";
       else if (cast<TileType>(mma.getLhs().getType()).getElementType().getIntOrFloatBitWidth() != 16)
         fault = "a product's operands are not of 16 bits";
       else if (!ordersChosen)
@@ -135,7 +135,7 @@ private:
 
   tile::KernelOp kernel;
   bool ordersChosen;
-  tile::ForBlocksOp loop;
+  SmallVector<tile::ForBlocksOp> loops;
 };
 
 /// Whether the kernel has ops that only kernels with producer warps have: scaled tiles, windows, the row index of a

@@ -24,6 +24,9 @@
 // A tile that a loop stores or adds to memory in each iteration goes through a ring too: the consumers fill a stage,
 // and a producer warp has TMA store the stage to memory and then releases it.
 //
+// A kernel may have several loops over tiles, one after another, each with rings of its own: the producer copies the
+// first tiles of a loop while the consumers still compute the last ones of the loop before.
+//
 // All warps go through the same tiles and the same stages. A warpgroup skips tiles whose keys are masked for all of its
 // own rows (tile.for_blocks, within).
 //
@@ -47,9 +50,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/NestedOps.h"
 #include "passes/Passes.h"
-#include "passes/analysis/copies/StoredTiles.h"
 #include "passes/sched/NamedBarriers.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
@@ -67,78 +68,19 @@ LogicalResult WarpSpecializer::findRings() {
   for (auto load : kernel.getBody().front().getOps<tile::LoadOp>())
     if (isCopied(load))
       once.emplace_back(load);
-  Block &body = loop.getBody().front();
-  for (auto load : body.getOps<tile::LoadOp>())
-    if (isCopied(load))
-      streamed.emplace_back(load);
+  for (const auto &loop : loops)
+    if (failed(loop->findRings()))
+      return failure();
   auto isRing = [](const Ring &ring) { return bool(ring.is); };
-  if (!kernel->hasAttr(sched::rolesAttr) || !llvm::all_of(llvm::concat<Ring>(once, streamed), isRing))
+  if (!kernel->hasAttr(sched::rolesAttr) || !llvm::all_of(once, isRing) || !llvm::all_of(loops, [&](const auto &loop) {
+        return llvm::all_of(loop->rings(), [](Ring *ring) { return bool(ring->is); });
+      }))
     return kernel.emitError("has copies without a sched.ring, or no sched.roles, which tile-assign-roles writes");
-  if (streamed.empty())
-    return kernel.emitError("copies no tile in its loop over tiles; warps are specialised around one at least");
-  for (auto convert : body.getOps<tile::ConvertOp>())
-    if (tile::isStaged(convert))
-      (sched::isByOtherWarps(convert) ? staged : columns).emplace_back(convert);
-    else if (sched::ringOf(convert))
-      exchanged.emplace_back(convert);
-  for (auto window : body.getOps<tile::WindowOp>())
-    windows.emplace_back(window);
-  sharesWindows = !windows.empty() && llvm::none_of(windows, [](const Ring &ring) {
-    return followsBatch(cast<tile::WindowOp>(ring.tile));
-  });
-  if (failed(findStored()))
-    return failure();
-  for (const Ring &ring : llvm::concat<const Ring>(streamed, staged, windows, exchanged, stored))
-    if (!llvm::is_contained(depths, ring.stages()))
-      depths.push_back(ring.stages());
   if (failed(findOthers()))
     return failure();
-  joinRings();
+  for (const auto &loop : loops)
+    loop->joinRings();
   return success();
-}
-
-bool WarpSpecializer::isRead(Value view) {
-  tile::ParamOp written = tile::parameterOf(view);
-  return holds<Operation *>(kernel, [&](Operation *op) {
-    const bool writes = isa<tile::StoreOp, tile::AccumulateOp, tile::StoreBlocksOp, tile::ScatterOp>(op);
-    if (writes || llvm::any_of(op->getResultTypes(), llvm::IsaPred<tile::ViewType>))
-      return false;
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      tile::ParamOp parameter = isa<tile::ViewType>(operand.getType()) ? tile::parameterOf(operand) : tile::ParamOp();
-      return parameter && written && parameter.getName() == written.getName();
-    });
-  });
-}
-
-LogicalResult WarpSpecializer::findStored() {
-  WalkResult result = kernel.walk([&](Operation *op) {
-    if (!isa<tile::StoreOp, tile::AccumulateOp>(op) || !sched::ringOf(op))
-      return WalkResult::advance();
-    auto store = dyn_cast<tile::StoreOp>(op);
-    const bool fits = store ? isStoredInBoxes(kernel, store) : isStoredInBoxes(kernel, cast<tile::AccumulateOp>(op));
-    StringRef fault;
-    if (op->getBlock() != &loop.getBody().front())
-      fault = "stands in no loop over tiles, and fills no ring; leave sched.ring out";
-    else if (!loop.getWithin().empty())
-      fault = "is of a loop whose warpgroups pass over tiles, and would leave stages half filled; leave sched.ring out";
-    else if (isRead(op->getOperand(1)))
-      fault = "goes to a tensor that the kernel reads, maybe before TMA has written it; leave sched.ring out";
-    else if (store && store.getOptional())
-      fault = "stores to a tensor that a launch may leave out; leave sched.ring out";
-    else if (!followFromTile(loop, op->getOperands().drop_front()))
-      fault =
-          "goes to a place that follows from what the loop computes, which another role does not; leave sched.ring out";
-    else if (!fits)
-      fault = "takes to memory what TMA cannot: it takes 64 rows a warpgroup to a tensor of four "
-              "dimensions, up to the end of its axis, as floats or, stored, 16 bits; leave sched.ring out";
-    if (!fault.empty()) {
-      op->emitOpError(fault);
-      return WalkResult::interrupt();
-    }
-    stored.emplace_back(op);
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
 }
 
 LogicalResult WarpSpecializer::findOthers() {
@@ -147,41 +89,47 @@ LogicalResult WarpSpecializer::findOthers() {
       return ring.tile->emitOpError() << "has a ring of " << ring.stages() << " stages, another ring one of "
                                       << once.front().stages()
                                       << "; rings that are filled before the loop have the same number of stages";
-  // The first producer warp sends its messages with the tiles that it copies first: with Q the current tile of work,
-  // with K the index of the next tile of keys.
-  for (const Ring &ring : llvm::concat<const Ring>(once, ArrayRef(streamed).take_front(1), columns))
-    if (ring.is.getFirstWarp() || ring.is.getWarps() > 1)
-      return ring.tile->emitOpError(
-          "has a ring that the first producer warp alone has to fill: the messages that name the "
-          "tiles go with the copies before the loop and with its first copy");
-  for (const Ring &ring : columns)
-    if (ring.stages() != streamed.front().stages())
-      return ring.tile->emitOpError() << "has another number of stages than the first copy of the loop, which has "
-                                      << streamed.front().stages();
-  for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows, stored)) {
-    if (ring.leaves() && (!ring.is.getFirstWarp() || ring.is.getWarps() > 1))
-      return ring.tile->emitOpError("goes to memory by one warp, which waits for it, and is not the first, which "
-                                    "copies; name one from warp 1 on");
-    if (isa<tile::LoadOp, tile::WindowOp>(ring.tile) && ring.is.getWarps() > 1)
-      return ring.tile->emitOpError("is copied by one warp, of which one lane starts TMA");
-    if (isa<tile::ConvertOp>(ring.tile) && !ring.is.getFirstWarp())
-      return ring.tile->emitOpError("is computed by warps from warp 1 on");
-    if (!ring.is.getFirstWarp()) {
-      if (!isa<tile::LoadOp, tile::WindowOp>(ring.tile))
-        return ring.tile->emitOpError("has a ring that the first warp cannot fill, which copies; give it another");
-      continue;
+  for (const Ring &ring : once)
+    if (failed(checkFirstWarp(ring)))
+      return failure();
+  SmallVector<Ring *> seen;
+  for (const auto &loop : loops) {
+    if (failed(loop->checkWarps()))
+      return failure();
+    for (Ring *ring : loop->rings()) {
+      const int64_t first = ring->is.getFirstWarp(), count = ring->is.getWarps();
+      if (!first)
+        continue;
+      for (Ring *other : seen) {
+        const int64_t otherFirst = other->is.getFirstWarp(), otherCount = other->is.getWarps();
+        const bool areSame = first == otherFirst && count == otherCount;
+        if (!areSame && first < otherFirst + otherCount && otherFirst < first + count)
+          return ring->tile->emitOpError() << "has a ring of warps that fill another one with others: " << other->is;
+        if (areSame && ring->leaves() != other->leaves())
+          return ring->tile->emitOpError()
+                 << "has a ring of warp " << first
+                 << ", which is to take tiles to memory as well as bring some; give it another";
+      }
+      seen.push_back(ring);
+      others[first] = count;
     }
-    for (auto &[first, rings] : others)
-      if (const sched::RingAttr &is = rings.front()->is;
-          (first != ring.is.getFirstWarp() || is.getWarps() != ring.is.getWarps()) &&
-          first < ring.is.getFirstWarp() + ring.is.getWarps() && ring.is.getFirstWarp() < first + is.getWarps())
-        return ring.tile->emitOpError() << "has a ring of warps that fill another one with others: " << is;
-      else if (first == ring.is.getFirstWarp() && ring.leaves() != rings.front()->leaves())
-        return ring.tile->emitOpError() << "has a ring of warp " << first
-                                        << ", which is to take tiles to memory as well as bring some; give it another";
-    others[ring.is.getFirstWarp()].push_back(&ring);
   }
   return success();
+}
+
+void WarpSpecializer::initialise() {
+  Value thread = sched::ThreadIdOp::create(builder, loc);
+  Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, thread, i32(0));
+  onlyIf(first, [&] {
+    for (Ring &ring : once)
+      sched::InitRingOp::create(builder, loc, ring.barriers);
+    for (const auto &loop : loops)
+      loop->initialise();
+    if (tasks && once.empty())
+      sched::InitRingOp::create(builder, loc, taskBarriers);
+    sched::FenceInitOp::create(builder, loc);
+  });
+  sched::BarrierOp::create(builder, loc);
 }
 
 LogicalResult WarpSpecializer::run() {
@@ -192,42 +140,24 @@ LogicalResult WarpSpecializer::run() {
   claims = persistent && tile::findOperand(kernel, tile::workCounter);
   if (failed(findRings()))
     return failure();
-  auto domain = loop.getDomain().getDefiningOp<tile::DomainOp>();
-  int64_t followers = 0;
-  if (domain.skips())
-    for (const auto &[first, rings] : others)
-      followers += rings.front()->is.getWarps();
+  // Producer warps besides the first that read the messages of a search.
+  auto followersOf = [&](function_ref<bool(int64_t first)> takesPart) {
+    int64_t followers = 0;
+    for (auto [first, count] : others)
+      followers += takesPart(first) ? count : 0;
+    return followers;
+  };
+  const int64_t followers = searches() ? followersOf([](int64_t) { return true; }) : 0;
 
   builder.setInsertionPointToStart(&body);
   for (Ring &ring : once) // other producer warps read the messages that the first warp sends with the first ring
     declare(ring, /*filledBy=*/1, /*emptiedBy=*/warps + (&ring == &once.front() ? followers : 0));
-  for (Ring &ring : streamed) {
-    const bool ofKeys = &ring == &streamed.front(), withColumns = ofKeys && !columns.empty();
-    const int64_t readers = warps + (ofKeys ? followers : 0);
-    const bool byLanes = withColumns || (ofKeys && domain.skips());
-    declare(ring, int64_t(ring.copied().size()) + (withColumns ? 32 : 0),
-            /*emptiedBy=*/byLanes ? 32 * readers : readers);
-  }
-  // Every lane of the producer warps that compute a ring's tile arrives on the full barrier of the ring's stage.
-  for (Ring &ring : staged)
-    declare(ring, /*filledBy=*/32 * ring.is.getWarps(), /*emptiedBy=*/32 * warps);
-  for (Ring &ring : windows)
-    declare(ring, int64_t(ring.copied().size()), warps);
-  for (Ring &ring : stored)
-    declare(ring, /*filledBy=*/32 * warps, /*emptiedBy=*/1);
-  for (Ring &ring : columns)
-    declare(ring, 0, 0);
-  for (Ring &ring : exchanged)
-    ring.buffer = declareBuffer(ring);
-  describeWindows();
-  if (!loop.getWithin().empty())
-    ownBegin = loop.getWithin()[0].getDefiningOp<tile::FirstVisibleOp>();
-  if (ownBegin && ownBegin.getDomain() == loop.getDomain())
-    return ownBegin.emitError("asks the domain of the block's tiles, which says nothing about a part of the rows; "
-                              "ask one that follows from tile.warpgroup_row");
+  for (const auto &loop : loops)
+    loop->declareRings(loop->searches() ? followersOf([&](int64_t first) { return !loop->ringsOf(first).empty(); })
+                                        : 0);
   declareTasks(followers);
-  if (domain.skips())
-    visits = declareMessages("visits", streamed.front().stages(), 2);
+  for (const auto &loop : loops)
+    loop->declareVisits();
   initialise();
   auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<sched::RoleAttr>();
   Block *producer = writeRole(*roles.begin());
@@ -261,11 +191,12 @@ struct SpecializeWarps : attune::impl::SpecializeWarpsBase<SpecializeWarps> {
         return signalPassFailure();
       }
       SmallVector<tile::ForBlocksOp> loops(kernel.getBody().getOps<tile::ForBlocksOp>());
-      if (loops.size() != 1) {
-        kernel.emitError() << "has " << loops.size() << " loops over tiles; warps are specialised around one";
+      if (loops.empty()) {
+        kernel.emitError("has no loop over tiles; warps are specialised around one at least");
         return signalPassFailure();
       }
-      if (failed(roles::WarpSpecializer(kernel, loops.front()).run()))
+      OpBuilder builder(kernel);
+      if (failed(roles::WarpSpecializer(kernel, builder, loops).run()))
         return signalPassFailure();
     }
   }

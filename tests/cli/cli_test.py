@@ -1191,7 +1191,7 @@ class Cli(unittest.TestCase):
         load = re.search(r"\n *%q_tile = tile\.load .*", text).group(0)
         other = load.replace("%q_tile =", "%other =")
         refused(re.sub(r"(\n *tile\.store )", lambda store: other + store.group(0), text, count=1),
-                "cannot be scheduled around producer warps, for which some of its ops are: it copies a tile neither before its loop nor in it")
+                "cannot be scheduled around producer warps, for which some of its ops are: it copies a tile neither before its loops nor in one")
         # A tile that nothing reads is copied, waited for and released.
         file = self.write("two.tile.mlir", text.replace(load, load + other, 1))
         self.attune("run", file, "--arch", "sm_90a", "--simulate", 1, "--shape", "1,1,1,200,200,64,64")

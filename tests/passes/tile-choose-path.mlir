@@ -188,7 +188,7 @@ tile.kernel @run_time_width(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 
 // No role is there to copy behind the loop.
 // CHECK-LABEL: tile.kernel @copy_behind
-// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile neither before its loop nor in it"]
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile neither before its loops nor in one"]
 tile.kernel @copy_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
@@ -233,7 +233,7 @@ tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 
 // Behind the loop is no ring.
 // CHECK-LABEL: tile.kernel @product_behind
-// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has a product outside of its loop"]
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has a product outside of its loops"]
 tile.kernel @product_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32

@@ -1,5 +1,5 @@
 // Softmax attention in two passes over the keys: the first finds the maximum of each row, the second the weights and the
-// output. Rings of the second loop may reuse the memory of the first.
+// output.
 !scores = !tile.tile<q 64 x k 64, f32, register>
 !rows = !tile.tile<q 64, f32, register>
 !output = !tile.tile<q 64 x dv 64, f32, register>

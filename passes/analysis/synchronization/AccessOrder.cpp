@@ -108,8 +108,8 @@ LogicalResult attune::verifyAccessOrder(sched::KernelOp kernel) {
   for (Launch launch : launchesOf(kernel, program)) {
     launch.tiles = tilesOfGrid(kernel, launch);
     Record record;
-    if (launch.blocks == 0)
-      launch.blocks = launch.tiles;
+    // Persistent blocks are at most as many as tiles of work.
+    launch.blocks = launch.blocks ? std::min(launch.blocks, launch.tiles) : launch.tiles;
     // If a thread block has one tile of work, the first, a middle and the last block are enough.
     SmallVector<int64_t> blocks{0, launch.tiles / 2, launch.tiles - 1};
     if (program.several)

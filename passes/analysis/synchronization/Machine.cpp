@@ -19,7 +19,7 @@ static Components componentsOf(const Program &program) {
 
 int64_t Launch::extentOf(StringRef axis) const {
   return llvm::StringSwitch<int64_t>(axis)
-      .Case("q", queries)
+      .Cases({"q", tile::rowsAxis}, queries)
       .Case("k", keys)
       .Case("h", heads)
       .Case("b", batches)
