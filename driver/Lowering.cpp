@@ -17,6 +17,7 @@
 #include "passes/analysis/cost/BackwardPlan.h"
 #include "passes/attn/Recompute.h"
 #include "passes/attn/TileSize.h"
+#include "passes/tile/PlanKernels.h"
 #include "runtime/Launch.h"
 
 #include "mlir/AsmParser/AsmParser.h"
@@ -1078,6 +1079,45 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
     result.scalars = signature.scalars;
     result.text = {print(module), "the tile map"};
     return result;
+  });
+}
+
+Expected<std::vector<PlannedProgram>> attune::driver::plannedPrograms(const IrText &text, const Target &target,
+                                                                      const Extents &extents) {
+  ContextLease context;
+  return onParsed(context.get(), text, [&](ModuleOp module) -> Expected<std::vector<PlannedProgram>> {
+    SmallVector<std::pair<tile::KernelOp, std::vector<KernelPlan>>> open;
+    const ArchInfo &arch = *findArch(target.arch);
+    for (auto kernel : module.getOps<tile::KernelOp>())
+      if (kernel.getPlan().isOpen())
+        open.push_back({kernel, rankPlans(kernel, arch, 0, extents)});
+    if (open.empty())
+      return Error{
+          "the text gives the plans of all its kernels; leave a kernel's `plan` and `sched.roles` out, and the "
+          "stages of rings that are open",
+          position(module.getLoc())};
+    size_t most = 0;
+    for (const auto &[kernel, plans] : open)
+      most = std::max(most, plans.size());
+    std::vector<PlannedProgram> programs;
+    for (size_t n = 0; n < most; ++n) {
+      OwningOpRef<ModuleOp> copy = module.clone();
+      PlannedProgram &program = programs.emplace_back();
+      double seconds = 0;
+      for (auto &[kernel, plans] : open) {
+        const KernelPlan &plan = plans[n < plans.size() ? n : 0];
+        setPlan(cast<tile::KernelOp>(SymbolTable::lookupSymbolIn(*copy, kernel.getSymNameAttr())), plan, arch);
+        seconds += plan.cost.seconds;
+        if (open.size() > 1)
+          program.plan += (program.plan.empty() ? "" : "; ") + kernel.getSymName().str() + ": ";
+        program.plan += plan.text();
+        if (plan.cost.seconds >= program.cost.seconds)
+          program.cost = plan.cost;
+      }
+      program.cost.seconds = seconds;
+      program.text = print(*copy);
+    }
+    return programs;
   });
 }
 

@@ -15,6 +15,7 @@
 #include "attune/Compile.h"
 #include "codegen/sim/Sim.h"
 #include "passes/analysis/cost/BackwardCost.h"
+#include "passes/tile/KernelCost.h"
 
 #include <vector>
 
@@ -98,6 +99,18 @@ struct TileMapText {
   std::vector<ScalarParam> scalars;     ///< run-time scalars that the kernel reads
 };
 Expected<TileMapText> tileMapText(const Source &source, int tileQ, int tileK);
+
+/// A plan of a program whose tile text has none, and the text with this plan.
+struct PlannedProgram {
+  std::string plan; ///< "4 consumer warps, 4 producer warps, rings of 3 stages"; of several kernels with their names
+  std::string text;
+  KernelCost
+      cost; ///< of the launch: the seconds are the sum over kernels, all else is of the kernel that takes longest
+};
+
+/// The plans of a program in tile text, of which a kernel at least has none, by predicted time for `extents`. Of a
+/// launch of several kernels, the n-th program has the n-th plan of each, or its best one if it has fewer.
+Expected<std::vector<PlannedProgram>> plannedPrograms(const IrText &text, const Target &target, const Extents &extents);
 
 /// Parses and verifies text.
 Expected<IrSummary> describe(const IrText &text);

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/sched/ChoosePath.h"
 #include "arch/ArchInfo.h"
 #include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
@@ -148,6 +149,14 @@ bool isMadeForProducerWarps(tile::KernelOp kernel) {
   });
 }
 
+} // namespace
+
+std::string attune::whyNoProducers(tile::KernelOp kernel, bool ordersChosen) {
+  return Fault(kernel, ordersChosen).find();
+}
+
+namespace {
+
 struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
   using ChoosePathBase::ChoosePathBase;
 
@@ -157,7 +166,7 @@ struct ChoosePath : attune::impl::ChoosePathBase<ChoosePath> {
         continue;
       const ArchInfo *info = findArch(arch);
       const std::string fault = info && !info->hasProducers() ? arch + " has no warpgroup-level products"
-                                                              : Fault(kernel, ordersChosen).find();
+                                                              : whyNoProducers(kernel, ordersChosen);
       if (fault.empty())
         continue;
       if (isMadeForProducerWarps(kernel)) {

@@ -1,24 +1,21 @@
 //===- PlanKernels.cpp - Choose warps, roles and ring depths of a kernel without a plan -------===//
 //
 // The text of a program gives the sizes of its tiles. Who computes the tiles is open where the kernel has no plan: how
-// many warps, whether producer warps copy for warpgroups whose products are asynchronous, and how many stages the rings
-// of its loops have. Example for a kernel of 64 x 64 tiles with three copies in its loop:
+// many warps, whether producer warps copy for warpgroups whose products are asynchronous, how many stages the rings of
+// its loops have, and for how many blocks on a multiprocessor a thread's registers suffice. All combinations are ranked
+// by predicted time (KernelCost.h). Example for a kernel of 64 x 64 tiles with three copies in its loop:
 //
 //     sm_80      4 warps, all of which copy and compute; rings of 2 stages
 //     sm_90a     4 consumer warps and 4 producer warps; rings of 3 stages
 //
-// Warps follow from the rows of the products' results: 16 rows each. Producer warps are planned wherever the
-// architecture has them, because copies and the other products then overlap with the arithmetic; tile-choose-path
-// removes them from a program that cannot have them, and says why. Rings get as many stages as fit in shared memory, up
-// to a limit that hides the latency of global memory.
-//
 //===----------------------------------------------------------------------===//
 
-#include "arch/ArchInfo.h"
+#include "passes/tile/PlanKernels.h"
+
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
 #include "passes/analysis/copies/CopiedTiles.h"
-#include "passes/analysis/copies/LiveTiles.h"
+#include "passes/sched/ChoosePath.h"
 
 namespace attune {
 #define GEN_PASS_DEF_PLANKERNELS
@@ -31,108 +28,95 @@ using tile::TileType;
 
 namespace {
 
-constexpr int64_t rowsOfWarp = 16, warpsOfWarpgroup = 4;
-/// The most stages of a ring. Producer warps run ahead of the consumers by all stages of a ring. Without producer warps
-/// each further stage is a copy in flight while all warps compute, and shared memory that another thread block lacks.
-constexpr int64_t mostStagesOfProducers = 3, mostStages = 2;
+constexpr int64_t rowsOfWarp = 16, warpsOfWarpgroup = 4, mostWarps = 16, mostStages = 4, mostBlocksPerSm = 4;
+/// More stages than these are ranked as if each were 1% slower. Producer warps run ahead of the consumers by all stages
+/// of a ring. Without producer warps each further stage is a copy in flight while all warps compute.
+constexpr int64_t usualStagesOfProducers = 3, usualStages = 2;
 
-class KernelPlanner {
-public:
-  KernelPlanner(tile::KernelOp kernel, const ArchInfo &arch, int64_t budget)
-      : kernel(kernel), arch(arch), budget(budget) {}
+/// The most rows of a product's result, or of any register tile in a kernel without products.
+int64_t mostRows(tile::KernelOp kernel) {
+  int64_t ofProducts = 0, ofTiles = 0;
+  kernel.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto tile = dyn_cast<TileType>(type); tile && tile.getSpace() == tile::MemorySpace::Register)
+        (isa<tile::MmaOp>(op) ? ofProducts : ofTiles) =
+            std::max(isa<tile::MmaOp>(op) ? ofProducts : ofTiles, tile.getShape()[0]);
+  });
+  return std::max(rowsOfWarp, ofProducts ? ofProducts : ofTiles);
+}
 
-  void plan() {
-    const int64_t rows = std::max(rowsOfWarp, mostRows());
-    int64_t warps = arch.isCpu() ? 1 : std::clamp<int64_t>(rows / rowsOfWarp, 1, 16);
-    const bool producers = arch.hasProducers() && rows == warps * rowsOfWarp && warps % warpsOfWarpgroup == 0 &&
-                           (sizeOf("q", rows) == rows || sizeOf("k", rows) == rows);
-    if (!producers) // each warp may hold several tiles of 16 rows
-      while (warps > 8)
-        warps /= 2;
-    kernel.setPlanAttr(tile::PlanAttr::get(kernel.getContext(), sizeOf("q", rows), sizeOf("k", rows), warps,
-                                           /*blocks_per_sm=*/1, /*dv_warps=*/1));
-    if (producers)
-      kernel->setAttr(sched::rolesAttr, rolesOf(warps));
-    if (arch.isCpu()) // a thread computes a block; there is nothing to choose
-      return;
-    chooseStages(producers ? mostStagesOfProducers : mostStages);
-    tile::remark(kernel, describe(warps, producers));
-  }
+/// The size of `axis` in the kernel's tiles; `otherwise` if no tile has the axis.
+int64_t sizeOf(tile::KernelOp kernel, StringRef axis, int64_t otherwise) {
+  int64_t size = 0;
+  kernel.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto tile = dyn_cast<TileType>(type); tile && tile.hasAxis(axis))
+        size = std::max(size, tile.size(axis));
+  });
+  return size ? size : int64_t(llvm::alignTo(otherwise, rowsOfWarp));
+}
 
-private:
-  /// The most rows of a product's result, or of any register tile in a kernel without products.
-  int64_t mostRows() {
-    int64_t ofProducts = 0, ofTiles = 0;
-    kernel.walk([&](Operation *op) {
-      for (Type type : op->getResultTypes())
-        if (auto tile = dyn_cast<TileType>(type); tile && tile.getSpace() == tile::MemorySpace::Register)
-          (isa<tile::MmaOp>(op) ? ofProducts : ofTiles) =
-              std::max(isa<tile::MmaOp>(op) ? ofProducts : ofTiles, tile.getShape()[0]);
-    });
-    return ofProducts ? ofProducts : ofTiles;
-  }
+/// The copies in loops whose rings have no depth yet.
+SmallVector<tile::LoadOp> openRings(tile::KernelOp kernel) {
+  SmallVector<tile::LoadOp> open;
+  kernel.walk([&](tile::LoadOp load) {
+    if (isCopied(load) && !sched::ringOf(load) && isa<tile::ForBlocksOp>(load->getParentOp()))
+      open.push_back(load);
+  });
+  return open;
+}
 
-  /// The size of `axis` in the kernel's tiles; `otherwise` if no tile has the axis.
-  int64_t sizeOf(StringRef axis, int64_t otherwise) {
-    int64_t size = 0;
-    kernel.walk([&](Operation *op) {
-      for (Type type : op->getResultTypes())
-        if (auto tile = dyn_cast<TileType>(type); tile && tile.hasAxis(axis))
-          size = std::max(size, tile.size(axis));
-    });
-    return size ? size : int64_t(llvm::alignTo(otherwise, rowsOfWarp));
-  }
-
-  ArrayAttr rolesOf(int64_t warps) {
-    MLIRContext *context = kernel.getContext();
-    auto role = [&](StringRef name, int64_t count) {
-      return sched::RoleAttr::get(context, StringAttr::get(context, name), count, /*registers=*/0);
+void write(tile::KernelOp kernel, const KernelPlan &plan, ArrayRef<tile::LoadOp> rings) {
+  MLIRContext *context = kernel.getContext();
+  const int64_t rows = mostRows(kernel);
+  kernel.setPlanAttr(tile::PlanAttr::get(context, sizeOf(kernel, "q", rows), sizeOf(kernel, "k", rows), plan.warps,
+                                         plan.blocksPerSm, /*dv_warps=*/1));
+  kernel->removeAttr(sched::rolesAttr);
+  if (plan.producerWarps) {
+    auto role = [&](StringRef name, int64_t warps) {
+      return sched::RoleAttr::get(context, StringAttr::get(context, name), warps, /*registers=*/0);
     };
-    return ArrayAttr::get(context, {role("producer", warpsOfWarpgroup), role("consumer", warps)});
+    kernel->setAttr(sched::rolesAttr,
+                    ArrayAttr::get(context, {role("producer", plan.producerWarps), role("consumer", plan.warps)}));
   }
+  for (tile::LoadOp load : rings)
+    if (plan.stages)
+      load->setAttr(sched::ringAttr, sched::RingAttr::get(context, plan.stages));
+    else
+      load->removeAttr(sched::ringAttr);
+}
 
-  int64_t sharedBytes() {
-    int64_t bytes = 0;
-    for (Operation *op : largestLiveTiles(kernel))
-      bytes += ringDepth(op) * cast<TileType>(op->getResult(0).getType()).bytes();
-    return bytes;
+/// The plans of all combinations, in an order in which the usual ones come first. `noProducers` says why none has
+/// producer warps.
+SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch, ArrayRef<tile::LoadOp> rings) {
+  const int64_t rows = mostRows(kernel);
+  SmallVector<KernelPlan> plans;
+  auto add = [&](int64_t warps, int64_t producers) {
+    for (int64_t stages = rings.empty() ? 0 : 1; stages <= (rings.empty() ? 0 : mostStages); ++stages)
+      for (int64_t blocks = 1; blocks <= mostBlocksPerSm; ++blocks)
+        if (blocks == 1 || 32 * blocks * (warps + producers) <= arch.maxThreadsPerSM)
+          plans.push_back({warps, producers, stages, blocks});
+  };
+  const int64_t warps = rows / rowsOfWarp;
+  if (arch.hasProducers() && rows == warps * rowsOfWarp && warps <= mostWarps && warps % warpsOfWarpgroup == 0 &&
+      (sizeOf(kernel, "q", rows) == rows || sizeOf(kernel, "k", rows) == rows)) {
+    write(kernel, {warps, warpsOfWarpgroup}, {});
+    if (whyNoProducers(kernel, /*ordersChosen=*/false).empty())
+      add(warps, warpsOfWarpgroup);
   }
+  for (int64_t each = std::clamp<int64_t>(warps, 1, mostWarps / 2); each >= 1 && 2 * each >= warps; each /= 2)
+    add(each, 0);
+  if (plans.empty())
+    add(mostWarps / 2, 0);
+  return plans;
+}
 
-  /// Gives the rings of loops that say nothing themselves as many stages as fit, up to `most`.
-  void chooseStages(int64_t most) {
-    SmallVector<tile::LoadOp> open;
-    kernel.walk([&](tile::LoadOp load) {
-      if (isCopied(load) && !sched::ringOf(load) && isa<tile::ForBlocksOp>(load->getParentOp()))
-        open.push_back(load);
-    });
-    if (open.empty())
-      return;
-    // Barriers, and tiles that the warps exchange.
-    constexpr int64_t rest = 8 << 10;
-    for (stages = most; stages >= 1; --stages) {
-      for (tile::LoadOp load : open)
-        load->setAttr(sched::ringAttr, sched::RingAttr::get(kernel.getContext(), stages));
-      if (sharedBytes() + rest <= budget)
-        return;
-    }
-    stages = 1; // tile-verify lists the tiles that do not fit
-  }
-
-  std::string describe(int64_t warps, bool producers) {
-    std::string text =
-        "planned: " + std::to_string(warps) + (producers ? " consumer warp" : " warp") + (warps == 1 ? "" : "s");
-    if (producers)
-      text += ", " + std::to_string(warpsOfWarpgroup) + " producer warps";
-    if (stages)
-      text += ", rings of " + std::to_string(stages) + (stages == 1 ? " stage" : " stages");
-    return text;
-  }
-
-  tile::KernelOp kernel;
-  const ArchInfo &arch;
-  int64_t budget;
-  int64_t stages = 0; ///< of the rings whose depth was open; 0 without such a ring
-};
+/// Plans of the same rank have the fewest stages, blocks and warps first.
+auto rankOf(const KernelPlan &plan) {
+  const int64_t usual = plan.producerWarps ? usualStagesOfProducers : usualStages;
+  return std::tuple(plan.cost.seconds * (1 + 0.01 * double(std::max<int64_t>(plan.stages - usual, 0))),
+                    -plan.producerWarps, plan.stages, plan.blocksPerSm, plan.warps);
+}
 
 struct PlanKernels : attune::impl::PlanKernelsBase<PlanKernels> {
   using PlanKernelsBase::PlanKernelsBase;
@@ -146,9 +130,57 @@ struct PlanKernels : attune::impl::PlanKernelsBase<PlanKernels> {
         kernel.emitOpError("has no plan, and no architecture to plan it for is known; give `plan` or the architecture");
         return signalPassFailure();
       }
-      KernelPlanner(kernel, *info, sramBudget ? int64_t(sramBudget) : int64_t(info->sharedBytesPerBlock)).plan();
+      setPlan(kernel, rankPlans(kernel, *info, sramBudget).front(), *info);
     }
   }
 };
 
 } // namespace
+
+std::string KernelPlan::text() const {
+  auto count = [](int64_t number, const std::string &what) {
+    return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+  };
+  std::string text = count(warps, producerWarps ? "consumer warp" : "warp");
+  if (producerWarps)
+    text += ", " + count(producerWarps, "producer warp");
+  if (stages)
+    text += ", rings of " + count(stages, "stage");
+  return text + (blocksPerSm > 1 ? ", " + count(blocksPerSm, "block") + " per SM" : "");
+}
+
+std::vector<KernelPlan> attune::rankPlans(tile::KernelOp kernel, const ArchInfo &arch, int64_t budget,
+                                          const Extents &extents) {
+  if (arch.isCpu()) // a thread computes a block; there is nothing to choose
+    return {KernelPlan()};
+  // Barriers, and tiles that the warps exchange.
+  constexpr int64_t rest = 8 << 10;
+  const int64_t limit = (budget ? budget : int64_t(arch.sharedBytesPerBlock)) - rest;
+  const tile::PlanAttr before = kernel.getPlan();
+  const Attribute roles = kernel->getAttr(sched::rolesAttr);
+  const SmallVector<tile::LoadOp> rings = openRings(kernel);
+  std::vector<KernelPlan> plans;
+  KernelPlan smallest;
+  for (KernelPlan plan : combinations(kernel, arch, rings)) {
+    write(kernel, plan, rings);
+    plan.cost = kernelCost(kernel, arch, extents);
+    if (plan.cost.sharedMemory <= limit && plan.cost.blocksPerSm >= plan.blocksPerSm)
+      plans.push_back(plan);
+    if (!smallest.cost.sharedMemory || plan.cost.sharedMemory < smallest.cost.sharedMemory)
+      smallest = plan;
+  }
+  if (plans.empty())
+    plans.push_back(smallest); // tile-verify lists the tiles that do not fit
+  std::ranges::sort(plans, {}, rankOf);
+  write(kernel, {}, rings);
+  kernel.setPlanAttr(before);
+  if (roles)
+    kernel->setAttr(sched::rolesAttr, roles);
+  return plans;
+}
+
+void attune::setPlan(tile::KernelOp kernel, const KernelPlan &plan, const ArchInfo &arch) {
+  write(kernel, plan, openRings(kernel));
+  if (arch.isGpu())
+    tile::remark(kernel, "planned: " + plan.text());
+}

@@ -4,6 +4,7 @@
 #include "tools/attune/Output.h"
 #include "tools/attune/Report.h"
 #include "tools/attune/Roofline.h"
+#include "tools/attune/RunProgram.h"
 #include "tools/attune/Sweep.h"
 #include "tools/attune/TileMaps.h"
 #include "tools/attune/Usage.h"
@@ -20,7 +21,7 @@ using namespace attune::cli;
 using nlohmann::ordered_json;
 
 namespace {
-struct ExplainFlags : Flags {
+struct ExplainFlags : RunFlags {
   int candidates = 10;
   bool measure = false, roofline = false;
   std::string sweep, svg;
@@ -365,8 +366,12 @@ int explainVerb(const ExplainFlags &flags) {
     request->target = Target::cuda("sm_90a");
   if (std::optional<Failure> wrong = contradiction(flags, *request))
     return report(*wrong);
+  if (holdsSchedule(*request) && !flags.extents.empty())
+    return explainProgram(flags, *request, size_t(flags.candidates));
   if (holdsSchedule(*request))
     return explainSchedule(flags, *request);
+  if (!flags.extents.empty())
+    return report(usageError("--extents is for programs in tile text; a variant's sizes are --shape"));
   const ProblemSizes sizes = request->shape ? sizesOf(*request->shape) : ProblemSizes();
   if (!flags.sweep.empty())
     return sweep(*request, sizes, flags.sweep, flags.svg, flags.json);
@@ -415,6 +420,7 @@ void attune::cli::addExplain(CLI::App &app, int &exitCode) {
   verb->add_flag("--roofline", flags->roofline,
                  "instead: the time that each unit takes by the model, and the roofs of HBM and of the products");
   verb->add_option("--svg", flags->svg, "with --sweep or --roofline: draw it")->type_name("FILE");
+  addExtents(*verb->add_option_group("Programs of your own, in tile text"), *flags);
   flags->addCache(*verb);
   verb->callback([flags, &exitCode] { exitCode = explainVerb(*flags); });
 }

@@ -172,7 +172,7 @@ void attune::cli::addRun(CLI::App &app, int &exitCode) {
   group->add_option("--q", flags->q, "queries, [B,H,Sq,D]; random without")->type_name("PATH.npy");
   group->add_option("--k", flags->k, "keys, [B,Hkv,Sk,D]")->type_name("PATH.npy");
   group->add_option("--v", flags->v, "values, [B,Hkv,Sk,Dv]")->type_name("PATH.npy");
-  addProgramFlags(*verb, *flags);
+  addProgramFlags(*verb, *flags, /*checks=*/true);
   constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
   group->add_option("--seed", flags->seed, "of random inputs and of dropout (0)")->check(wholeNumber(0, most));
   group->add_option("--offset", flags->offset, "of dropout (0)")->check(wholeNumber(0, most));

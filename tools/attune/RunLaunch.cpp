@@ -191,6 +191,73 @@ Expected<double> attune::cli::runKernel(const RunFlags &flags, const Kernel &ker
   return target.isCuda() ? runOnGpu(flags, kernel, target, data) : runOnCpu(flags, kernel, data);
 }
 
+Expected<std::vector<double>> attune::cli::timeKernels(const RunFlags &flags, const std::vector<Kernel> &kernels,
+                                                       const Target &target, RunData &data,
+                                                       const std::function<bool()> &goes) {
+  Expected<driver::LaunchTimer> timer = driver::LaunchTimer::create(target);
+  if (!timer)
+    return timer.error();
+  DeviceBuffers buffers;
+  DeviceBuffer workspace;
+  std::vector<std::max_align_t> ownWorkspace;
+  if (target.isCuda()) {
+    Expected<DeviceBuffers> made = uploaded(data);
+    if (!made)
+      return made.error();
+    buffers = std::move(*made);
+  }
+  std::vector<LaunchArgs> args;
+  size_t most = 1;
+  for (const Kernel &kernel : kernels) {
+    args.push_back(launchArgs(flags, kernel.device(), data, [&](const HostTensor &tensor) -> void * {
+      return target.isCuda() ? buffers.at(&tensor).data() : const_cast<std::byte *>(tensor.data.data());
+    }));
+    args.back().workspaceBytes = kernel.workspaceBytes(args.back());
+    most = std::max(most, args.back().workspaceBytes);
+  }
+  if (target.isCuda()) {
+    Expected<DeviceBuffer> made = DeviceBuffer::allocate(most);
+    if (!made)
+      return made.error();
+    workspace = std::move(*made);
+  } else {
+    Expected<std::vector<std::max_align_t>> made = hostWorkspace(most);
+    if (!made)
+      return made.error();
+    ownWorkspace = std::move(*made);
+  }
+  for (LaunchArgs &each : args)
+    each.workspace = target.isCuda() ? workspace.data() : ownWorkspace.data();
+  struct Round {
+    int launches;
+    double keep; ///< kernels within this factor of the best stay
+  };
+  static constexpr Round rounds[] = {{2, 1.25}, {3, 1.12}, {5, 1.06}, {10, 1.03}, {20, 1.02}};
+  std::vector<std::vector<double>> times(kernels.size());
+  std::vector<double> medians(kernels.size());
+  std::vector<bool> races(kernels.size(), true);
+  for (const Round &round : rounds) {
+    for (int launch = &round == rounds ? -1 : 0; launch < round.launches; ++launch) // -1: to warm up
+      for (size_t i = 0; i < kernels.size(); ++i) {
+        if (!races[i])
+          continue;
+        if (!goes())
+          return medians;
+        Expected<double> milliseconds = timer->milliseconds(kernels[i], args[i]);
+        if (!milliseconds)
+          return milliseconds.error();
+        if (launch >= 0)
+          times[i].push_back(*milliseconds);
+        if (launch >= 0)
+          medians[i] = median(times[i]);
+      }
+    const double best = *std::min_element(medians.begin(), medians.end());
+    for (size_t i = 1; i < kernels.size(); ++i)
+      races[i] = races[i] && medians[i] <= best * round.keep;
+  }
+  return medians;
+}
+
 Expected<double> attune::cli::runForward(const RunFlags &flags, const Request &request, const Target &target,
                                          RunData &data) {
   if (!request.variant)

@@ -53,9 +53,12 @@ public:
       : flags(flags), request(request), operands(operandsOf(signatureOf(request))) {}
 
   Result<RunData> fill() {
-    for (auto step : {&ProgramData::readExtents, &ProgramData::readSources})
-      if (std::optional<Failure> failure = (this->*step)())
-        return *failure;
+    Result<std::map<std::string, int64_t>> given = readExtents(flags, request);
+    if (!given)
+      return given.failure();
+    extents = std::move(*given);
+    if (std::optional<Failure> failure = readSources())
+      return *failure;
     RunData data;
     if (std::optional<Failure> failure = makeOperands(data))
       return *failure;
@@ -74,25 +77,6 @@ public:
   }
 
 private:
-  std::optional<Failure> readExtents() {
-    for (const std::string &text : flags.extents) {
-      Result<std::pair<std::string, std::string>> pair = splitAtEquals("--extents", text, "b=2,k=1024");
-      if (!pair)
-        return pair.failure();
-      auto [axis, number] = *pair;
-      int64_t extent = 0;
-      const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), extent);
-      if (fault != std::errc() || end != number.data() + number.size() || extent < 0 || extent > INT32_MAX)
-        return usageError(fmt::format("--extents {}: {} is not a whole number from 0 to {}", text, number, INT32_MAX));
-      const std::vector<std::string> axes = signatureOf(request).axes();
-      if (std::ranges::find(axes, axis) == axes.end())
-        return usageError(
-            fmt::format("--extents {}: the program's axes without a fixed size are {}", text, fmt::join(axes, ", ")));
-      extents[axis] = extent;
-    }
-    return std::nullopt;
-  }
-
   /// Reads the files of --operand, which give extents too, and notes the other sources.
   std::optional<Failure> readSources() {
     for (const std::string &text : flags.operands) {
@@ -376,18 +360,48 @@ int simulateProgram(const RunFlags &flags, const Request &request, RunData &data
 
 } // namespace
 
-void attune::cli::addProgramFlags(CLI::App &verb, RunFlags &flags) {
-  auto *group = verb.add_option_group("Programs of your own, in tile or sched text");
+Result<std::map<std::string, int64_t>> attune::cli::readExtents(const RunFlags &flags, const Request &request) {
+  std::map<std::string, int64_t> extents;
+  for (const std::string &text : flags.extents) {
+    Result<std::pair<std::string, std::string>> pair = splitAtEquals("--extents", text, "b=2,k=1024");
+    if (!pair)
+      return pair.failure();
+    auto [axis, number] = *pair;
+    int64_t extent = 0;
+    const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), extent);
+    if (fault != std::errc() || end != number.data() + number.size() || extent < 0 || extent > INT32_MAX)
+      return usageError(fmt::format("--extents {}: {} is not a whole number from 0 to {}", text, number, INT32_MAX));
+    const std::vector<std::string> axes = signatureOf(request).axes();
+    if (std::ranges::find(axes, axis) == axes.end())
+      return usageError(
+          fmt::format("--extents {}: the program's axes without a fixed size are {}", text, fmt::join(axes, ", ")));
+    extents[axis] = extent;
+  }
+  return extents;
+}
+
+Result<RunData> attune::cli::programData(const RunFlags &flags, const Request &request) {
+  return ProgramData(flags, request).fill();
+}
+
+void attune::cli::addExtents(CLI::Option_group &group, RunFlags &flags) {
   group
-      ->add_option("--extents", flags.extents,
-                   "extents of the program's axes that have no fixed size, as b=2,h=4,k=1024; files give the others")
+      .add_option("--extents", flags.extents,
+                  "extents of the program's axes that have no fixed size, as b=2,h=4,k=1024; files give the others")
       ->type_name("AXIS=N")
       ->delimiter(',');
+}
+
+void attune::cli::addProgramFlags(CLI::App &verb, RunFlags &flags, bool checks) {
+  auto *group = verb.add_option_group("Programs of your own, in tile or sched text");
+  addExtents(*group, flags);
   group
       ->add_option("--operand", flags.operands,
                    "data of an operand, NAME=SOURCE; repeatable. SOURCE is random (without it, too), zeros, ones, "
                    "LO..HI (uniform) or a .npy file")
       ->type_name("NAME=SOURCE");
+  if (!checks)
+    return;
   group
       ->add_option(
           "--expect", flags.expected,
@@ -421,7 +435,7 @@ int attune::cli::runProgram(const RunFlags &flags, const Request &request) {
   if (!flags.shape.empty() || !flags.q.empty() || flags.checked || flags.prepare)
     return report(usageError("a program's sizes and inputs are --extents and --operand; leave out --shape, --q, --k, "
                              "--v, --checked and --prepare"));
-  Result<RunData> filled = ProgramData(flags, request).fill();
+  Result<RunData> filled = programData(flags, request);
   if (!filled)
     return report(filled.failure());
   RunData &data = *filled;

@@ -1,8 +1,10 @@
-//===- RunProgram.h - attune run of a program of one's own -----------------===//
+//===- RunProgram.h - attune run, tune and explain of a program of one's own -===//
 //
 // A program is a text of stage tile or sched that was not made from a variant: its operands have any names and axes.
 //
 //     attune run linear.mlir --extents b=2,h=4,k=1024 --operand q=q.npy --expect o=o.npy
+//     attune explain linear.mlir --extents b=2,h=4,k=1024
+//     attune tune linear.mlir --extents b=2,h=4,k=1024 --output tuned.mlir
 //
 // Extents of axes come from --extents and from files; operands without a source are random.
 //
@@ -13,8 +15,24 @@
 
 namespace attune::cli {
 
-/// Adds --extents, --operand, --expect and --tolerance.
-void addProgramFlags(CLI::App &verb, RunFlags &flags);
+/// Adds --extents to a verb.
+void addExtents(CLI::Option_group &group, RunFlags &flags);
+/// Adds --extents and --operand and, where the verb checks results, --expect and --tolerance.
+void addProgramFlags(CLI::App &verb, RunFlags &flags, bool checks);
+
+/// The extents of --extents, by axis.
+Result<std::map<std::string, int64_t>> readExtents(const RunFlags &flags, const Request &request);
+
+/// The operands, captured tensors and scalars of a program's launch.
+Result<RunData> programData(const RunFlags &flags, const Request &request);
+
+/// attune tune of a program whose text leaves plans open: times all plans, prints the `top` best, and writes the text
+/// with the best plan to `output`, if that is not empty. Returns the exit code.
+int tuneProgram(const RunFlags &flags, const Request &request, double seconds, size_t candidates, size_t top,
+                const std::string &output);
+
+/// attune explain of such a program: its counts and the `top` plans that are predicted to be the quickest.
+int explainProgram(const RunFlags &flags, const Request &request, size_t top);
 
 /// Whether the request is a program: its text is of no variant, and it has other operands than attention has, or a flag
 /// of programs is given. Error: such a flag beside a variant.

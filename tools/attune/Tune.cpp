@@ -6,6 +6,7 @@
 
 #include "tools/attune/Options.h"
 #include "tools/attune/Output.h"
+#include "tools/attune/RunProgram.h"
 
 #include "runtime/CudaDriver.h"
 #include "tools/reference/Reference.h"
@@ -25,13 +26,13 @@ using nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-struct TuneFlags : Flags {
+struct TuneFlags : RunFlags {
   std::vector<std::string> shapes;
   double seconds = TuneOptions().seconds;
   size_t candidates = TuneOptions().candidates;
   size_t top = 5;
   bool resume = false;
-  uint64_t seed = 0;
+  std::string output; ///< of a program
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -183,10 +184,19 @@ int tuneVerb(TuneFlags &flags) {
   Result<std::vector<Shape>> shapes = readShapes(flags);
   if (!shapes)
     return report(shapes.failure());
-  flags.shape = flags.shapes.front();
+  if (!shapes->empty())
+    flags.shape = flags.shapes.front();
   Result<Request> request = resolve(flags);
   if (!request)
     return report(request.failure());
+  Result<bool> program = runsAsProgram(flags, *request);
+  if (!program)
+    return report(program.failure());
+  if (shapes->empty() != *program)
+    return report(usageError(*program ? "a program's sizes are --extents; leave out --shape"
+                                      : "--shape is required: the sizes to measure for"));
+  if (!*program && !flags.output.empty())
+    return report(usageError("--output is for programs in tile text; a variant's plans are kept in the cache folder"));
   if (request->target.isCuda()) {
     if (Expected<const CudaDriver *> cuda = cudaDriver(); !cuda)
       return report(usageError(fmt::format("there is no GPU to measure on; --target cpu measures on the CPU\nnote: {}",
@@ -194,6 +204,8 @@ int tuneVerb(TuneFlags &flags) {
     else if (Expected<void> current = (*cuda)->makeCurrent(request->target.device); !current)
       return report({current.error()});
   }
+  if (*program)
+    return tuneProgram(flags, *request, flags.seconds, flags.candidates, flags.top, flags.output);
   Expected<KernelImage> image = cli::compileImage(*request);
   if (!image)
     return report({image.error()});
@@ -243,6 +255,7 @@ void attune::cli::addTune(CLI::App &app, int &exitCode) {
   verb->footer("Examples:\n"
                "  attune tune causal --shape 1,8,8,1024,1024,64,64\n"
                "  attune tune documents --tensor ids=i32[4096]:ids.npy --shape 4,16,16,4096,4096,128,128 --budget 60\n"
+               "  attune tune linear.mlir --extents b=2,h=4,k=1024 --output tuned.mlir\n"
                "An interrupt keeps what was measured. attune cache plans lists the results.\n"
                "Exit codes: 0 done, 1 failed, 2 usage.");
   auto flags = std::make_shared<TuneFlags>();
@@ -251,8 +264,10 @@ void attune::cli::addTune(CLI::App &app, int &exitCode) {
   verb->add_option("--shape", flags->shapes, "sizes to measure for; repeatable")
       ->type_name("B,H,Hkv,Sq,Sk,D,Dv")
       ->expected(1)
-      ->take_all()
-      ->required();
+      ->take_all();
+  addProgramFlags(*verb, *flags, /*checks=*/false);
+  verb->add_option("--output", flags->output, "of a program: write its text with the quickest plan to a file")
+      ->type_name("FILE");
   auto *group = verb->add_option_group("Measuring");
   group->add_option("--budget", flags->seconds, "seconds for each shape (20)")->check(CLI::Range(0.1, 1e6));
   group->add_option("--candidates", flags->candidates, "the most plans that are compiled for each shape (96)")

@@ -1,0 +1,154 @@
+//===- TuneProgram.cpp - attune tune and explain of a program --------------===//
+
+#include "tools/attune/Output.h"
+#include "tools/attune/RunLaunch.h"
+#include "tools/attune/RunProgram.h"
+
+#include "driver/Compiling.h"
+#include "driver/Lowering.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+using namespace attune;
+using namespace attune::cli;
+using nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+Result<std::vector<driver::PlannedProgram>> planned(const RunFlags &flags, const Request &request) {
+  if (request.summary->stage != Stage::Tile)
+    return usageError("the text is at stage sched and holds its schedule; use the program's tile text");
+  Result<std::map<std::string, int64_t>> extents = readExtents(flags, request);
+  if (!extents)
+    return extents.failure();
+  Expected<std::vector<driver::PlannedProgram>> programs =
+      driver::plannedPrograms(*request.text, request.target, *extents);
+  if (!programs)
+    return Failure{programs.error()};
+  return std::move(*programs);
+}
+
+struct Timed {
+  const driver::PlannedProgram *program;
+  Kernel kernel;
+  double milliseconds = 0;
+};
+
+} // namespace
+
+int attune::cli::explainProgram(const RunFlags &flags, const Request &request, size_t top) {
+  Result<std::vector<driver::PlannedProgram>> programs = planned(flags, request);
+  if (!programs)
+    return report(programs.failure());
+  if (flags.json) {
+    ordered_json plans = ordered_json::array();
+    for (const driver::PlannedProgram &program : *programs)
+      plans.push_back({{"plan", program.plan},
+                       {"microseconds", program.cost.seconds * 1e6},
+                       {"limitedBy", program.cost.limitedBy},
+                       {"registers", program.cost.registers},
+                       {"sharedBytes", program.cost.sharedMemory}});
+    print("{}\n", ordered_json{{"program", request.label}, {"arch", request.target.arch}, {"plans", plans}}.dump(2));
+    return done;
+  }
+  const KernelCost &cost = programs->front().cost;
+  print("{} for {}\n", request.label, request.target.arch);
+  auto row = [](const char *what, double number, const char *unit) {
+    print("  {:<18} {:.4g} {}\n", what, number, unit);
+  };
+  row("blocks", cost.blocks, "");
+  row("products", cost.flops / 1e9, "GFLOP");
+  row("special functions", cost.specialResults / 1e9, "billion results");
+  row("arithmetic", cost.aluResults / 1e9, "billion results");
+  row("tensors", cost.tensorBytes / 1e6, "MB");
+  row("read", cost.readBytes / 1e6, "MB");
+  row("written", cost.writtenBytes / 1e6, "MB");
+  print("  {:<18} {} registers a thread, {} bytes of shared memory, {} blocks per SM\n", "takes", cost.registers,
+        cost.sharedMemory, cost.blocksPerSm);
+  print("  {:<18}", "busy");
+  for (const auto &[unit, seconds] : cost.units)
+    print(" {} {:.0f}%{}", unit, 100 * seconds / cost.seconds, &unit == &cost.units.back().first ? "\n" : ",");
+  print("{} plans by predicted time\n", programs->size());
+  for (const driver::PlannedProgram &program : std::span(*programs).first(std::min(top, programs->size())))
+    print("  {:>11.1f} us {}; {}\n", program.cost.seconds * 1e6, program.plan, program.cost.limitedBy);
+  return done;
+}
+
+int attune::cli::tuneProgram(const RunFlags &flags, const Request &request, double seconds, size_t candidates,
+                             size_t top, const std::string &output) {
+  Result<std::vector<driver::PlannedProgram>> programs = planned(flags, request);
+  if (!programs)
+    return report(programs.failure());
+  Result<RunData> data = programData(flags, request);
+  if (!data)
+    return report(data.failure());
+  const Clock::time_point begin = Clock::now();
+  auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  const size_t count = std::min(candidates, programs->size());
+  std::vector<std::optional<KernelImage>> images(count);
+  std::vector<std::string> faults(count);
+  driver::onAllCores(count, [&](size_t i) {
+    if (i && spent() > seconds / 2)
+      return;
+    Expected<KernelImage> image =
+        compileImageFromText({(*programs)[i].text, request.text->file}, request.options, request.target);
+    if (image)
+      images[i] = std::move(*image);
+    else
+      faults[i] = image.error().text();
+  });
+  if (!images.front())
+    return report({Error{faults.front()}});
+  std::vector<Timed> timed;
+  for (size_t i = 0; i < count; ++i)
+    if (images[i]) {
+      const IrText text{(*programs)[i].text, request.text->file};
+      Expected<Kernel> kernel =
+          driver::kernelOfImage(std::move(*images[i]), {.text = &text}, request.options, request.target);
+      if (kernel)
+        timed.push_back({&(*programs)[i], *kernel});
+      else if (i == 0)
+        return report({kernel.error()});
+    }
+  std::vector<Kernel> kernels;
+  for (const Timed &each : timed)
+    kernels.push_back(each.kernel);
+  size_t launches = 0;
+  Expected<std::vector<double>> times = timeKernels(flags, kernels, request.target, *data, [&] {
+    return launches++ < 3 * kernels.size() || spent() < seconds; // every plan is timed at least twice
+  });
+  if (!times)
+    return report({times.error()});
+  for (size_t i = 0; i < timed.size(); ++i)
+    timed[i].milliseconds = (*times)[i];
+  const double own = timed.front().milliseconds;
+  std::ranges::sort(timed, {}, &Timed::milliseconds);
+  if (!output.empty())
+    if (Expected<void> written = writeFile(output, timed.front().program->text); !written)
+      return report({written.error()});
+  if (flags.json) {
+    ordered_json list = ordered_json::array();
+    for (const Timed &each : timed)
+      list.push_back({{"plan", each.program->plan},
+                      {"microseconds", each.milliseconds * 1e3},
+                      {"predictedMicroseconds", each.program->cost.seconds * 1e6},
+                      {"chosenByModel", each.program == programs->data()}});
+    print("{}\n",
+          ordered_json{{"program", request.label}, {"arch", request.target.arch}, {"candidates", list}}.dump(2));
+    return done;
+  }
+  print("{} on {}\n  {:<14} {} of {} plans in {:.1f} s\n", request.label, request.target.text(), "timed", timed.size(),
+        programs->size(), spent());
+  for (size_t i = 0; i < timed.size(); ++i)
+    if (const bool isOwn = timed[i].program == programs->data(); i < top || isOwn)
+      print("  {:>11.1f} us {}{}\n", timed[i].milliseconds * 1e3, timed[i].program->plan,
+            isOwn ? "; the cost model's choice" : "");
+  print("  {:<14} {:.3f} of the time of the cost model's choice\n", "best", timed.front().milliseconds / own);
+  if (!output.empty())
+    print("  {:<14} {}\n", "written", output);
+  return done;
+}
