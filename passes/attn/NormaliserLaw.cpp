@@ -2,6 +2,7 @@
 
 #include "passes/attn/NormaliserLaw.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 #include <cmath>
@@ -100,7 +101,7 @@ private:
   Attribute resultOf(Operation &each, const DenseMap<Value, Attribute> &known) {
     SmallVector<Attribute> operands =
         llvm::map_to_vector(each.getOperands(), [&](Value of) { return known.lookup(of); });
-    if (llvm::is_contained(operands, Attribute()))
+    if (llvm::is_contained(operands, Attribute()) || isa<arith::BitcastOp>(each)) // the bits of an f64 are others
       return {};
     if (isa<attn::AttnDialect>(each.getDialect()))
       return valueRead(each, operands);
