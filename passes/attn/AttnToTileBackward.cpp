@@ -3,9 +3,10 @@
 // Writes the gradients with respect to Q, K and V (Dao et al., 2022, Algorithm 4) for any score, mask and normaliser.
 // Nothing of size Sq x Sk is stored: each kernel recomputes S, the scores x and the weights P from Q, K and LSE.
 //
-//     P  = p(x, base(L))                            with statistics (softmax) L = LSE + log(divisor(LSE, 1))
+//     P  = p(x, base(L))                            with statistics (softmax) L = lse(LSE, D), D = divisor(LSE, 1)
 //     dV = P'^T dO                                  P' = P with dropout
-//     G  = keep(dO V^T) - delta                     delta = rowsum(dO * O) - dLSE * exp(L - LSE); 0 without statistics
+//     G  = keep(dO V^T) - delta                     delta = divisor_grad(rowsum(dO * O)) - D lse_grad(dLSE)
+//                                                   at the statistics (LSE, 1); 0 without statistics
 //     dX = p_grad(G), dS = score_grad(dX)           0 at masked keys
 //     dK = scale * dS^T Q,  dQ = scale * dS K
 //

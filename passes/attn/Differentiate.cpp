@@ -14,10 +14,8 @@
 // gradient 0 at 0; a minimum or maximum of two equal values gives half of the gradient to each.
 //
 // ONE WEIGHT PER KEY. With row statistics (softmax) the weight of a key is w = p(x, base(m)) / divisor(m, l). The
-// weight does not depend on the value of the maximum m; otherwise a row could not be computed in tiles of keys. So the
 // backward pass evaluates the normaliser at m = LSE, where l is 1 (0 in a row without visible keys), and treats m as a
-// constant. That w does not depend on m is known for softmax and softmax with a sink; the op's normaliser is compared
-// with these two definitions.
+// constant. NormaliserLaw.h states the laws under which this is correct; the op's normaliser is checked against them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,9 +23,8 @@
 #include "passes/Passes.h"
 #include "passes/analysis/score/LogisticFunction.h"
 #include "passes/attn/FunctionGradients.h"
+#include "passes/attn/NormaliserLaw.h"
 
-#include "mlir/IR/OperationSupport.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <numbers>
@@ -188,25 +185,6 @@ private:
   DenseMap<Value, Value> gradients; ///< gradients summed so far, of each value
 };
 
-/// Whether two attentions have the same normaliser after canonicalisation; regions parsed from text may be written
-/// differently before.
-bool haveSameNormaliser(attn::AttentionOp a, attn::AttentionOp b) {
-  MLIRContext *context = a.getContext();
-  RewritePatternSet patterns(context);
-  for (Dialect *dialect : context->getLoadedDialects())
-    dialect->getCanonicalizationPatterns(patterns);
-  for (RegisteredOperationName op : context->getRegisteredOperations())
-    op.getCanonicalizationPatterns(patterns, context);
-  const FrozenRewritePatternSet frozen(std::move(patterns));
-  for (attn::AttentionOp op : {a, b})
-    for (Region *region : op.normaliserRegions())
-      (void)applyPatternsGreedily(*region, frozen);
-  return llvm::all_of(llvm::zip(a.normaliserRegions(), b.normaliserRegions()), [](auto pair) {
-    return OperationEquivalence::isRegionEquivalentTo(std::get<0>(pair), std::get<1>(pair),
-                                                      OperationEquivalence::IgnoreLocations);
-  });
-}
-
 /// Writes the gradient regions of one attention that has the attribute `gradients`.
 class Differentiator {
 public:
@@ -217,7 +195,7 @@ public:
       writeSoftmax(op);
     if (failed(checkStatistics()))
       return failure();
-    const unsigned sum = 2 + sumStatistic();
+    const unsigned sum = 2 + sumStatistic(op);
     const std::pair<std::pair<Region *, Region *>, unsigned> regions[] = {
         {{&op.getScoreGrad(), &op.getScore()}, 0},
         {{&op.getPGrad(), &op.getP()}, 2},
@@ -231,32 +209,12 @@ public:
   }
 
 private:
-  unsigned sumStatistic() {
-    for (auto [i, statistic] : llvm::enumerate(op.getStatistics().getAsRange<attn::RowStatisticAttr>()))
-      if (!statistic.getIsMax())
-        return i;
-    return 0;
-  }
-
-  /// Checks that the property ONE WEIGHT PER KEY (file header) is known to hold: softmax with or without a sink.
+  /// Checks that the backward pass computes the normaliser's gradients correctly.
   LogicalResult checkStatistics() {
     if (op.getGradients()->getLse() && !op.hasLse())
       return op.emitError() << "the gradient of LSE is taken, but normaliser " << op.getNormaliserAttr()
                             << " gives no LSE; leave it out";
-    if (op.getStatistics().empty() || isNormalisedBy(normalisers::softmax()))
-      return success();
-    for (auto tensor : op.getTensors().getAsRange<attn::CapturedTensorAttr>())
-      if (isNormalisedBy(normalisers::softmaxWithSink(tensor.getName().str())))
-        return success();
-    return op.emitError() << "normaliser " << op.getNormaliserAttr()
-                          << " keeps statistics of a row in a way whose gradient is not known; use softmax, with or "
-                             "without a sink, or a normaliser without statistics";
-  }
-
-  bool isNormalisedBy(const Normaliser &normaliser) {
-    OwningOpRef<attn::AttentionOp> own = op.clone(), other = cast<attn::AttentionOp>(op->cloneWithoutRegions());
-    writeNormaliser(*other, normaliser);
-    return haveSameNormaliser(*own, *other);
+    return op.getStatistics().empty() ? success() : checkNormaliserLaws(op);
   }
 
   /// Fails if nothing adds to a requested gradient, which would silently be 0.

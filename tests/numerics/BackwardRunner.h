@@ -16,6 +16,9 @@ namespace attune::tests {
 /// A case of the backward pass: dO and dLSE follow from the case's seed.
 reference::BackwardProblem backwardProblem(const Case &test, const Gradients &asked = {});
 
+/// The gradients of the case in float64, and the LSE that its own variant gives.
+Expected<reference::GradientValues> exactGradients(const Case &test, const reference::BackwardProblem &problem);
+
 /// By what a gradient is called: "dq", "dk", "dv", or a captured tensor's name.
 struct GradientResults {
   std::map<std::string, reference::HostTensor> gradients;

@@ -117,16 +117,163 @@ TEST_CASE("a saved value of another launch's shape, and values that cannot be sa
         "'x' is no value of the backward pass; those are o, lse, score, p, mask and dropout");
 }
 
-TEST_CASE("a normaliser whose statistics have no known gradient is refused") {
-  Normaliser doubled = normalisers::softmax();
-  doubled.name = "doubled";
-  doubled.divisor = "2 * l + 1";
-  CompileOptions options{.headDim = 64, .gradients = Gradients(), .backward = true};
-  Expected<KernelImage> image = compileImage(Variant("v").normaliser(doubled), options, Target::cpu());
-  REQUIRE(!image);
-  CHECK(image.error().message == "normaliser \"doubled\" keeps statistics of a row in a way whose gradient is not "
-                                 "known; use softmax, with or without "
-                                 "a sink, or a normaliser without statistics");
+TEST_CASE("gradients of normalisers of one's own") {
+  for (DType dtype : {f32, bf16})
+    for (const Asked &asked : definedCases(dtype)) {
+      Verdict verdict = checkBackward(asked.test, Target::cpu(), asked.gradients);
+      INFO(verdict.text);
+      CHECK(verdict.pass);
+    }
+}
+
+TEST_CASE("the forward pass of normalisers of one's own gives their LSE") {
+  for (Asked &asked : definedCases(f32)) {
+    Case &test = asked.test;
+    INFO(test.describe());
+    const Expected<reference::GradientValues> exact = exactGradients(test, backwardProblem(test));
+    const Expected<Kernel> kernel = compile(*test.variant, optionsOf(test), Target::cpu());
+    REQUIRE((exact && kernel));
+    const Expected<Results> results = run(*kernel, test);
+    REQUIRE(results);
+    int64_t wrong = 0;
+    for (int64_t row = 0; row < results->lse.size(); ++row) {
+      const double lse = exact->forward.lse[size_t(row)];
+      wrong += !(results->lse.at(row) == lse || std::fabs(results->lse.at(row) - lse) < 1e-4);
+    }
+    CHECK(wrong == 0);
+    test.layout.withoutLse = true;
+    CHECK(check(test, Target::cpu()).pass);
+  }
+}
+
+TEST_CASE("the gradient of a temperature through LSE is its finite difference") {
+  const Asked asked = definedCases(f32).front();
+  const Case &test = asked.test;
+  const Gradients gradients{.tensors = {"temperature"}, .lse = true};
+  const reference::BackwardProblem problem = backwardProblem(test, gradients);
+  CompileOptions options = optionsOf(test);
+  options.gradients = gradients;
+  options.backward = true;
+  const Expected<reference::GradientValues> exact = exactGradients(test, problem);
+  const Expected<Kernel> kernel = compile(*test.variant, options, Target::cpu());
+  REQUIRE((exact && kernel));
+  const Expected<GradientResults> results = runBackward(*kernel, test, problem, *exact);
+  REQUIRE(results);
+  // sum(dO * O) + sum(dLSE * LSE), with the LSE of softmax2.
+  auto loss = [&](const reference::Problem &forward) {
+    const Expected<reference::Output> output = reference::attention(forward);
+    const reference::HostTensor &temperature = forward.tensors.at("temperature");
+    double sum = 0;
+    for (int64_t i = 0; i < problem.dO.size(); ++i)
+      sum += problem.dO.at(i) * output->o[size_t(i)];
+    for (int64_t row = 0; row < problem.dLse->size(); ++row)
+      if (const double lse = output->lse[size_t(row)]; std::isfinite(lse))
+        sum += problem.dLse->at(row) * lse * temperature.at(row / 70 % temperature.size()) / std::log(2.0);
+    return sum;
+  };
+  for (int64_t h = 0; h < 4; ++h) {
+    reference::Problem moved = problem.forward;
+    constexpr double step = 1.0 / 256;
+    const double value = moved.tensors.at("temperature").at(h);
+    moved.tensors.at("temperature").set(h, value + step);
+    const double above = loss(moved);
+    moved.tensors.at("temperature").set(h, value - step);
+    CHECK(results->gradients.at("temperature").at(h) ==
+          Approx((above - loss(moved)) / (2 * step)).margin(2e-3).epsilon(2e-3));
+  }
+}
+
+TEST_CASE("a normaliser that breaks a law of the backward pass is refused and the values are named") {
+  auto refused = [](const std::function<void(Normaliser &)> &change, Gradients gradients = {}) -> std::string {
+    Normaliser normaliser = softmax2();
+    normaliser.tensors.push_back({"sinks", f32, 1});
+    change(normaliser);
+    CompileOptions options{.headDim = 64, .gradients = std::move(gradients), .backward = true};
+    Expected<KernelImage> image = compileImage(Variant("v").normaliser(normaliser), options, Target::cpu());
+    if (image)
+      return "";
+    const std::string start = "normaliser \"softmax2\" has no gradients: ", message = image.error().message;
+    return message.starts_with(start) ? message.substr(start.size()) : message;
+  };
+  const std::string at = "(x = -0.6895, top = 1.722, total = 4.937, temperature[7] = 2.698); ",
+                    lse = "write lse = total == 0 ? -inf : top + log(total) for p = exp(x - base), or total == 0 ? "
+                          "-inf : top + t * log2(total) for p = exp2((x - base) / t)",
+                    rescale = "write p with top in the place of x, such as exp(top - base) for p = exp(x - base)",
+                    divisor = "write total, or add terms that change as p does, such as total + exp(sinks[h] - top) "
+                              "for p = exp(x - base)";
+  CHECK(refused([](Normaliser &) {}, {.tensors = {"temperature"}, .lse = true}) == "");
+  CHECK(refused([](Normaliser &n) { n.rescale = "exp2(top - base)"; }) ==
+        "rescale must be the factor by which p changes where top grows, but is 0.09625, and p changes by 0.4199 where "
+        "top grows to 5.099 " +
+            at + rescale);
+  CHECK(refused([](Normaliser &n) { n.p = "x == -inf ? 0 : exp2((x - 0.999 * base) / temperature[h])"; }) ==
+        "rescale must be the factor by which p changes where top grows, but is 0.4199, and p changes by 0.4203 where "
+        "top grows to 5.099 (x = -0.6895, top = 1.722, total = 4.939, temperature[7] = 2.698); " +
+            rescale);
+  CHECK(refused([](Normaliser &n) { n.divisor = "total + 1"; }) ==
+        "divisor must change by the same factor as p where top grows, but changes from 5.937 to 3.073, and p by the "
+        "factor 0.4199, where top grows to 5.099 " +
+            at + divisor);
+  CHECK(refused([](Normaliser &n) { n.divisor = "total * total"; }) ==
+        "divisor must change by the same factor as p where top grows, but changes from 24.38 to 4.299, and p by the "
+        "factor 0.4199, where top grows to 5.099 " +
+            at + divisor);
+  CHECK(refused([](Normaliser &n) { n.divisor = "total + top"; }) ==
+        "divisor must change by the same factor as p where top grows, but changes from 6.659 to 7.172, and p by the "
+        "factor 0.4199, where top grows to 5.099 " +
+            at + divisor);
+  CHECK(refused([](Normaliser &n) { n.divisor = ""; }) ==
+        "divisor must change by the same factor as p where top grows, but changes from 1 to 1, and p by the factor "
+        "0.4199, where top grows to 5.099 " +
+            at + divisor);
+  CHECK(refused([](Normaliser &n) { n.lse = "total == 0 ? -inf : 0.693147181 * top + log(total)"; }) ==
+        "lse must be the top for which the weights of a row sum to 1, but p is 0.409 for top = lse = 2.79, and p / "
+        "total is 0.109 " +
+            at + lse);
+  CHECK(refused([](Normaliser &n) {
+          // The same weights for top and top + 100.
+          n.base = "top == -inf ? 0 : select(top < 50, top, top - 100)";
+          n.rescale = "exp2((top - base) / temperature[h])";
+          n.lse = "total == 0 ? -inf : top + temperature[h] * log2(total) + select(top > 0, 100, 0)";
+        }) ==
+        "lse must not change where top grows, but changes from 5.428 to 105.4 where top grows to 0.04181 and total "
+        "changes with p (x = -0.1686, top = -0.06561, total = 3.6, temperature[0] = 2.973); " +
+            lse);
+  CHECK(refused([](Normaliser &n) { n.lse = "total == 0 ? 0 : top + temperature[h] * log2(total)"; }) ==
+        "lse must be -inf in a row without a visible key, but is 0 for top = -inf, total = 0; " + lse);
+  CHECK(refused([](Normaliser &n) { n.lse = ""; }) ==
+        "it has no lse, from which the backward pass recomputes the weights; " + lse);
+  CHECK(refused([](Normaliser &n) { n.p = "x == -inf ? 0 : -exp2((x - base) / temperature[h])"; }) ==
+        "p must not be negative, but is -0.5382 (x = -0.6895, top = 1.722, total = -4.937, temperature[7] = 2.698); "
+        "write a p >= 0");
+  CHECK(refused([](Normaliser &n) { n.lse = "log(-total)"; }) ==
+        "p, divisor or lse is 0, infinite or NaN for most finite scores, so that it cannot be checked; write "
+        "expressions with finite values");
+  const std::string statistics = "its row statistics are not one maximum and one sum; use one of each";
+  CHECK(refused([](Normaliser &n) { n.statistics.push_back({"more", Reduction::Sum, 0}); }) == statistics);
+  CHECK(
+      refused([](Normaliser &n) { n.statistics[1].initial = 1; }) ==
+      "total starts from 1, but must start from 0; add a constant weight to divisor, such as total + exp(-top) for p = "
+      "exp(x - base)");
+  CHECK(refused([](Normaliser &n) {
+          n.statistics.erase(n.statistics.begin());
+          n.base = n.rescale = "";
+          n.p = "x == -inf ? 0 : exp(x)";
+          n.lse = "log(total)";
+        }) == statistics);
+  CHECK(refused(
+            [](Normaliser &n) {
+              n.base = "top == -inf ? 0 : top / temperature[h]";
+              n.rescale = "exp2(top / temperature[h] - base)";
+              n.p = "x == -inf ? 0 : exp2(x / temperature[h] - base)";
+            },
+            {.tensors = {"temperature"}}) ==
+        "base reads \"temperature\", whose gradient is requested; read \"temperature\" in p and rescale alone, or "
+        "leave it out of the gradients");
+  CHECK(refused([](Normaliser &n) { n.divisor = "total + exp2((sinks[h] - top) / temperature[h])"; },
+                {.tensors = {"temperature"}}) ==
+        "p reads \"temperature\", whose gradient is known only for divisor = total; apply "
+        "\"temperature\" in the score, or leave it out of the gradients");
 }
 
 TEST_CASE("gradients of what is no tensor of floats are refused") {

@@ -130,6 +130,91 @@ Asked attune::tests::sinkCase(DType dtype, double scale) {
   return asked;
 }
 
+Normaliser attune::tests::softmax2() {
+  return {.name = "softmax2",
+          .statistics = {{"top", Reduction::Max, -INFINITY}, {"total", Reduction::Sum, 0}},
+          .base = "top == -inf ? 0 : top",
+          .rescale = "exp2((top - base) / temperature[h])",
+          .p = "x == -inf ? 0 : exp2((x - base) / temperature[h])",
+          .divisor = "total",
+          .lse = "total == 0 ? -inf : top + temperature[h] * log2(total)",
+          .tensors = {{"temperature", f32, 1}}};
+}
+
+std::vector<Asked> attune::tests::definedCases(DType dtype) {
+  constexpr double ln2 = 0.693147180559945;
+  const Shape shape{.batch = 2, .heads = 4, .headsKv = 2, .queries = 70, .keys = 90, .headDim = 32};
+  auto temperature = captured("temperature", f32, rank(1));
+  auto cooled = [=](Score s, Index, Index h, Index, Index) { return s * float(ln2) / temperature[h]; };
+  auto temperatureOf = [](int64_t head) { return 0.5 + double(head); };
+  auto hides = [](Index, Index, Index q, Index k) { return q % 5 != 0 && k <= q; };
+  std::vector<Asked> cases;
+  auto add = [&](const Normaliser &normaliser, Variant known, Gradients gradients,
+                 std::function<double(int64_t, double)> lse = {}) {
+    Variant variant = Variant(normaliser.name).mask(hides).normaliser(normaliser);
+    known.mask(hides);
+    if (cases.size() % 2)
+      variant.dropout(0.2f), known.dropout(0.2f);
+    Case test = makeCase(normaliser.name, variant, dtype, shape, cases.size() + 1);
+    HostTensor temperatures = HostTensor::zeros(f32, {shape.heads});
+    for (int64_t h = 0; h < shape.heads; ++h)
+      temperatures.set(h, temperatureOf(h));
+    for (const TensorDecl &tensor : variant.tensors())
+      if (tensor.name == "temperature")
+        test.problem.tensors[tensor.name] = temperatures;
+    test.reference = std::make_shared<const Variant>(known);
+    test.problem.variant = test.reference.get();
+    test.lse = std::move(lse);
+    cases.push_back({std::move(test), std::move(gradients)});
+  };
+  auto inUnits = [=](int64_t head, double lse) { return lse * temperatureOf(head) / ln2; };
+  const Variant ofSoftmax("softmax"), ofTwo = Variant("softmax2").score(cooled),
+                                      ofSink = Variant("sink").normaliser(normalisers::softmaxWithSink("sinks"));
+  Normaliser normaliser = softmax2();
+  // The reference, whose score has the temperature, expects of bf16 a smaller error (NormaliserLaw.h).
+  Gradients ofTemperature;
+  if (dtype == f32)
+    ofTemperature.tensors = {"temperature"};
+  add(normaliser, ofTwo, ofTemperature, inUnits);
+  add(normaliser, ofTwo, ofTemperature, inUnits);
+  add(normaliser, ofTwo, {.lse = true}, inUnits);
+  // The temperature is applied to the base, whose gradient is not taken.
+  normaliser.name = "divided_base";
+  normaliser.base = "top == -inf ? 0 : top / temperature[h]";
+  normaliser.rescale = "exp2(top / temperature[h] - base)";
+  normaliser.p = "x == -inf ? 0 : exp2(x / temperature[h] - base)";
+  add(normaliser, ofTwo, {.lse = true}, inUnits);
+  // L is not LSE + log(divisor).
+  normaliser = softmax2();
+  normaliser.name = "sink2";
+  normaliser.divisor = "total + exp(sinks[h] - 0.693147181 * top / temperature[h])";
+  normaliser.tensors.push_back({"sinks", f32, 1});
+  Variant cooledSink = Variant("v").score(cooled).normaliser(normalisers::softmaxWithSink("sinks"));
+  add(normaliser, cooledSink, {.tensors = {"sinks"}, .lse = true}, inUnits);
+  add(normaliser, cooledSink, {.tensors = {"sinks"}}, inUnits);
+  // Softmax and a sink, the sum first.
+  normaliser = {.name = "sum_first",
+                .statistics = {{"total", Reduction::Sum, 0}, {"top", Reduction::Max, -INFINITY}},
+                .base = "select(top > -inf, top, 0)",
+                .rescale = "1 / exp(base - top)",
+                .p = "exp(x - base)",
+                .divisor = "total",
+                .lse = "log(total) + top"};
+  add(normaliser, ofSoftmax, {.lse = true});
+  add(normaliser, ofSoftmax, {});
+  normaliser.name = "other_sink";
+  normaliser.divisor = "exp(-top) * exp(sinks[h]) + total";
+  normaliser.tensors = {{"sinks", f32, 1}};
+  add(normaliser, ofSink, {.tensors = {"sinks"}, .lse = true});
+  add(normaliser, ofSink, {.tensors = {"sinks"}});
+  // A cap of the weights.
+  normaliser = normalisers::softmax();
+  normaliser.name = "capped";
+  normaliser.p = "x == -inf ? 0 : exp(min(x, 0.5) - base)";
+  add(normaliser, Variant("v").score([](Score s, Index, Index, Index, Index) { return min(s, 0.5f); }), {.lse = true});
+  return cases;
+}
+
 std::vector<Shape> attune::tests::gradientShapes() {
   return {
       {.batch = 2, .heads = 6, .headsKv = 2, .queries = 113, .keys = 203, .headDim = 32},

@@ -36,6 +36,12 @@ Asked testOf(const Reader &reader, Variant variant, DType dtype, const Shape &sh
 /// With a sink, whose logits are normal ones times `scale`.
 Asked sinkCase(DType dtype, double scale);
 
+/// Normalisers of one's own with row statistics, and gradients of what they read: each with a variant of softmax that
+/// has the same weights. Some rows see no key.
+std::vector<Asked> definedCases(DType dtype);
+/// One of them: softmax to the base of 2, with a temperature for each head.
+Normaliser softmax2();
+
 /// Lengths of 1, ragged and whole; groups of 1, 2 and 3 heads.
 std::vector<Shape> gradientShapes();
 /// All readers and shapes, without a mask and with one and dropout; and sinks.

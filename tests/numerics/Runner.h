@@ -58,6 +58,8 @@ struct Case {
   Layout layout = {};
   CompileOptions options = {};                   ///< dtype and head dims are the problem's
   std::shared_ptr<const Variant> reference = {}; ///< another that computes the same: then problem.variant points to it
+  /// With `reference`: the LSE of `variant` in a row of a head, from the LSE of `reference`. Unset: they are equal.
+  std::function<double(int64_t head, double lse)> lse = {};
 
   /// Whether LSE is asked for.
   bool wantsLse() const { return !layout.withoutLse && variant->hasLse(); }

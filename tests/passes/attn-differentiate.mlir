@@ -58,3 +58,20 @@ attn.attention @masked dtype bf16 head_dim 64 x 64 scale 0.125
   %2 = arith.cmpf olt, %1, %0 : f32
   attn.yield %2 : i1
 }
+
+// -----
+
+// expected-error @+1 {{normaliser "bits" has no gradients: p, divisor or lse is 0, infinite or NaN for most finite scores, so that it cannot be checked; write expressions with finite values}}
+attn.attention @bits dtype bf16 head_dim 64 x 64 scale 0.125
+    attributes {gradients = #attn.gradients<[]>, normaliser = "bits",
+                statistics = [#attn.statistic<m, max, 0xFF800000 : f32>, #attn.statistic<l, sum, 0.0 : f32>]} score {
+} mask {
+} p {
+^bb0(%b: i32, %h: i32, %x: f32):
+  %0 = arith.bitcast %x : f32 to i32
+  %1 = arith.sitofp %0 : i32 to f32
+  attn.yield %1 : f32
+} lse {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32):
+  attn.yield %m : f32
+}

@@ -31,7 +31,7 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
   options.gradients = asked;
   options.backward = true;
   const reference::BackwardProblem problem = backwardProblem(test, asked);
-  Expected<reference::GradientValues> exact = reference::gradients(problem);
+  Expected<reference::GradientValues> exact = exactGradients(test, problem);
   REQUIRE(exact);
   Expected<std::string> text = emit(*test.variant, options, Target::cuda(arch), Stage::Sched);
   if (!text)
@@ -183,6 +183,12 @@ TEST_CASE("dropout, normalisers and head dims of the backward pass", "[backward]
                               {.batch = 1, .heads = 2, .headsKv = 1, .queries = 130, .keys = 129, .headDim = 64}, 9),
                      arch, {});
   }
+}
+
+TEST_CASE("the backward pass of normalisers of one's own", "[backward]") {
+  size_t next = 0;
+  for (const Asked &asked : definedCases(bf16))
+    simulateBackward(asked.test, next++ % 2 ? "sm_80" : "sm_90a", asked.gradients);
 }
 
 TEST_CASE("what the forward pass saves serves the backward pass", "[backward]") {

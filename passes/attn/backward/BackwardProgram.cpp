@@ -3,14 +3,13 @@
 #include "passes/attn/backward/BackwardProgram.h"
 
 #include "passes/attn/CommonValues.h"
+#include "passes/attn/NormaliserLaw.h"
 
 #include "mlir/IR/Matchers.h"
 
 namespace attune::backward {
 
-bool BackwardProgram::hasSink() {
-  return TileWriter::yieldOf(op.getDivisor()) != op.getDivisor().getArguments().back();
-}
+bool BackwardProgram::hasSink() { return !dividesBySum(op); }
 
 SmallVector<GradientSum> BackwardProgram::sumsOf(std::initializer_list<Region *> regions, bool ofKeys) {
   SmallVector<GradientSum> sums;

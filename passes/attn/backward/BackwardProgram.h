@@ -22,7 +22,7 @@ struct BackwardProgram {
   /// Whether the weights of a row depend on row statistics (softmax).
   bool hasStatistics() { return !op.getStatistics().empty(); }
   /// Whether a softmax sink or the like makes the normaliser's divisor differ from the row's sum of weights. Then L =
-  /// LSE + log(divisor) differs from LSE and has a workspace operand.
+  /// lse(LSE, divisor) differs from LSE and has a workspace operand.
   bool hasSink();
 
   /// The partial sums, one value per row (with `ofKeys` one value per key), that attn.add_gradient ops in `regions` add

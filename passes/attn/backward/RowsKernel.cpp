@@ -1,5 +1,6 @@
 //===- RowsKernel.cpp - Values per row of queries: delta and L; dQ from its sums ---===//
 
+#include "passes/attn/NormaliserLaw.h"
 #include "passes/attn/backward/Kernels.h"
 #include "passes/attn/backward/TileGradients.h"
 
@@ -31,9 +32,12 @@ static Value deltaOf(KernelFrame &frame, ValueRange row) {
   return frame.select(isEmpty(frame, lse), frame.constant(0), delta);
 }
 
-/// L = LSE + log(D); -inf in a row without visible keys.
+/// L = lse(LSE, D), which is LSE + log(D) for softmax; -inf in a row without visible keys.
 static Value logDivisorOf(KernelFrame &frame, Value lse) {
-  return frame.add(lse, math::LogOp::create(frame.builder, divisorOf(frame, lse)));
+  Value divisor = divisorOf(frame, lse);
+  if (hasNaturalLse(frame.op))
+    return frame.add(lse, math::LogOp::create(frame.builder, divisor));
+  return frame.valueOf(frame.op.getLse(), statisticsOf(frame, lse, divisor));
 }
 
 /// The value that `add`, in the gradient region of the divisor or of LSE, adds for a row. `row` as in deltaOf.

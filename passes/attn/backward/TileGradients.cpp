@@ -14,12 +14,15 @@ Value isEmpty(KernelFrame &frame, Value lse) {
   return frame.compare(arith::CmpFPredicate::OEQ, lse, frame.constant(maskedScore));
 }
 
-SmallVector<Value> atLse(KernelFrame &frame, Value lse) {
-  Value sum = frame.select(isEmpty(frame, lse), frame.constant(0), frame.constant(1));
+SmallVector<Value> statisticsOf(KernelFrame &frame, Value maximum, Value sum) {
   SmallVector<Value> arguments{frame.b, frame.h};
   for (auto statistic : frame.op.getStatistics().getAsRange<attn::RowStatisticAttr>())
-    arguments.push_back(statistic.getIsMax() ? lse : sum);
+    arguments.push_back(statistic.getIsMax() ? maximum : sum);
   return arguments;
+}
+
+SmallVector<Value> atLse(KernelFrame &frame, Value lse) {
+  return statisticsOf(frame, lse, frame.select(isEmpty(frame, lse), frame.constant(0), frame.constant(1)));
 }
 
 RowViews declareRows(KernelFrame &frame) {

@@ -1,6 +1,6 @@
 //===- TileGradients.h - S, x, P, dP and dS of a tile of queries and keys ---===//
 //
-//     P  = p(x, base(L))               with statistics (softmax) L = LSE + log(divisor(LSE, 1))
+//     P  = p(x, base(L))               with statistics (softmax) L = lse(LSE, divisor(LSE, 1))
 //     G  = keep(dO V^T) - delta        0 at dropped elements; without statistics delta is 0
 //     dX = p_grad(G), dS = score_grad(dX)
 //
@@ -15,13 +15,14 @@ namespace attune::backward {
 
 /// Whether a row has no visible keys.
 Value isEmpty(KernelFrame &frame, Value lse);
-/// The arguments of a region of the normaliser: b, h and the statistics. With LSE in place of the running maximum the
-/// weights of a row sum to 1, so every maximum is LSE and every sum is 1 (0 in a row without visible keys).
+/// The arguments of a region of the normaliser: b, h, and the maximum and sum of a row in the order of its statistics.
+SmallVector<Value> statisticsOf(KernelFrame &frame, Value maximum, Value sum);
+/// The same for the maximum LSE, with which the weights of a row sum to 1 (0 in a row without visible keys).
 SmallVector<Value> atLse(KernelFrame &frame, Value lse);
 
 /// Views of values per row; null where the normaliser has no statistics.
 struct RowViews {
-  Value logs; ///< LSE, or L = LSE + log(divisor)
+  Value logs; ///< LSE, or L = lse(LSE, divisor)
   Value delta;
 };
 RowViews declareRows(KernelFrame &frame);
