@@ -22,12 +22,16 @@ namespace {
 constexpr double memoryEfficiency = 0.88;  ///< reached part of ArchInfo::memoryBytesPerSecond
 constexpr double level2Rate = 2.2;         ///< rate of level 2 in units of memory's
 constexpr double warpProducts = 0.66;      ///< rate of mma.sync on an architecture with asynchronous products
+constexpr double othersDelay = 0.05;       ///< part of memory's and the units' lesser time that does not overlap
 constexpr double latencyOfIteration = 520; ///< cycles: barriers, dependent products, reductions over lanes
 constexpr double latencyOfCopy = 900;      ///< cycles of a copy from memory, without a ring that hides it
+constexpr double overlapLoss = 0.4;        ///< part of the other units' time that does not overlap with the busiest's
+constexpr double partitions = 4;           ///< of a multiprocessor, whose units serve the warps of the partition alone
 constexpr double fullWarps = 8;            ///< warps on a multiprocessor that keep its units busy
-constexpr double fewWarpsExponent = 0.6;   ///< with fewer, each unit is slower by (fullWarps / warps) to this power
+constexpr double fewWarpsExponent = 0.3;   ///< with fewer, units are slower by (fullWarps / warps) to this power
+constexpr double lastRound = 0.25;         ///< idle time at the end, in units of the time of a block
 constexpr double spillFactor = 0.02;       ///< additional time for each spilled register
-constexpr int otherRegisters = 40;         ///< of a thread beside tiles: addresses, bounds, fragments
+constexpr int otherRegisters = 56;         ///< of a thread beside tiles: addresses, bounds, fragments
 
 /// Counts the ops of one thread block.
 class BlockCounter {
@@ -240,30 +244,47 @@ KernelCost attune::kernelCost(tile::KernelOp kernel, const ArchInfo &arch, const
       {"arithmetic", cost.aluResults / (arch.fmaPerClockPerSM * multiprocessors * clock)},
       {"shared memory", cost.sharedBytes / (arch.sharedBytesPerClockPerSM * multiprocessors * clock)},
       {"memory", std::max(std::min(bytes, cost.tensorBytes) / memoryRate, bytes / (level2Rate * memoryRate))}};
+  std::ranges::sort(cost.units, std::greater(), &std::pair<std::string, double>::second);
+  auto slower = [](double warps) {
+    return std::max(1.0, partitions / warps) *
+           std::pow(std::max(1.0, fullWarps / std::max(warps, partitions)), fewWarpsExponent);
+  };
+  // The units of a multiprocessor, which memory is not.
+  double memory = 0, busiest = 0, rest = 0;
+  for (const auto &[unit, seconds] : cost.units)
+    (unit == "memory" ? memory : busiest == 0 ? busiest : rest) += seconds;
+  const double units = busiest + overlapLoss * rest;
   // Blocks that run at a time, on as many multiprocessors as there are blocks for.
   const double together = std::min(double(cost.blocksPerSm), std::ceil(cost.blocks / multiprocessors)),
-               busy = std::min(multiprocessors, cost.blocks / together),
-               rounds = std::ceil(cost.blocks / (busy * together));
-  auto slower = [](double warps) { return std::pow(std::max(1.0, fullWarps / warps), fewWarpsExponent); };
-  double ownSeconds = 0; // of one block after another, on its multiprocessor alone
-  for (const auto &[unit, seconds] : cost.units)
-    if (unit != "memory")
-      ownSeconds += seconds * multiprocessors / cost.blocks * slower(double(plan.getWarps()));
-  int64_t stages = 1;
-  kernel.walk([&](tile::LoadOp load) {
-    if (isCopied(load) && isa<tile::ForBlocksOp>(load->getParentOp()))
-      stages = std::max(stages, ringDepth(load));
+               busy = std::min(multiprocessors, cost.blocks / together), rounds = cost.blocks / (busy * together);
+  int64_t stages = 1, copied = 0; // copied: bytes of an iteration, the most of any loop
+  kernel.walk([&](tile::ForBlocksOp loop) {
+    int64_t bytes = 0;
+    for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
+      if (isCopied(load)) {
+        bytes += load.getResult().getType().bytes();
+        stages = std::max(stages, ringDepth(load));
+      }
+    copied = std::max(copied, bytes);
   });
-  const double ahead = producers ? double(stages) : double(stages - 1), copyLatency = latencyOfCopy / (1 + 2 * ahead),
-               perBlock = cost.iterations / cost.blocks;
-  ownSeconds += perBlock * (latencyOfIteration + copyLatency) / clock;
-  std::ranges::sort(cost.units, std::greater(), &std::pair<std::string, double>::second);
-  const double ofUnits = cost.units.front().second * multiprocessors / busy *
-                         (cost.units.front().first == "memory" ? 1 : slower(double(plan.getWarps()) * together)),
-               ofLatencies = rounds * ownSeconds;
-  cost.limitedBy = ofUnits > ofLatencies ? cost.units.front().first : "latencies";
+  const double ahead = double(stages - 1) + (producers ? 0.5 : 0);
+  // A multiprocessor gets its part of the memory's rate only with that many bytes under way all the time.
+  const double needed = memoryRate / multiprocessors * latencyOfCopy / clock;
+  if (copied)
+    memory *= std::max(1.0, needed / (together * double(copied) * std::max(ahead, 0.25)));
+  const double latency = latencyOfIteration + latencyOfCopy / (1 + 4 * ahead),
+               ofBlock =
+                   (units * multiprocessors * slower(double(plan.getWarps())) + cost.iterations * latency / clock) /
+                   cost.blocks,
+               ofLatencies = (rounds + (rounds > 1 ? lastRound : 0)) * ofBlock,
+               ofUnits = units * multiprocessors / busy * slower(double(plan.getWarps()) * together);
+  const std::pair<double, std::string> limits[] = {
+      {memory, "memory"}, {ofUnits, cost.units.front().first}, {ofLatencies, "latencies"}};
+  const auto &limit = *std::ranges::max_element(limits);
+  cost.limitedBy =
+      limit.second == "memory" || memory < busiest || limit.second == "latencies" ? limit.second : cost.units[1].first;
   // What does not limit a launch delays it all the same, where the two do not overlap.
-  cost.seconds = std::max(ofUnits, ofLatencies) + 0.15 * std::min(ofUnits, ofLatencies);
+  cost.seconds = limit.first + othersDelay * (memory + std::max(ofUnits, ofLatencies) - limit.first);
   cost.seconds *= 1 + spillFactor * cost.spilled;
   return cost;
 }

@@ -7,12 +7,12 @@
 //     cost.seconds, cost.limitedBy                       // 1.3e-4, "memory"
 //
 // Counts of a launch are the sum over its blocks, all of which are taken to do what a block in the middle of the grid
-// does. The time of the blocks that run on a multiprocessor together is
+// does. The time is that of the blocks that run on a multiprocessor together, one after another:
 //
-//     max(cycles of the busiest unit * blocks, cycles of all units of a block that nothing overlaps + latencies)
+//     max(memory, cycles of the units * blocks, cycles of the units for one block + latencies of its iterations)
 //
-// The latencies are fitted to a few programs on one H200 (docs/log/programs.md). They rank the plans of a program; the
-// time itself may be off by a third.
+// where the units of a multiprocessor overlap in part. The constants are fitted by hand to 200 plans of five programs
+// on one H200 (docs/log/programs.md).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

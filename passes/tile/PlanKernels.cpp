@@ -29,8 +29,7 @@ using tile::TileType;
 namespace {
 
 constexpr int64_t rowsOfWarp = 16, warpsOfWarpgroup = 4, mostWarps = 16, mostStages = 4, mostBlocksPerSm = 4;
-/// More stages than these are ranked as if each were 1% slower. Producer warps run ahead of the consumers by all stages
-/// of a ring. Without producer warps each further stage is a copy in flight while all warps compute.
+/// Each stage more or fewer than these is ranked as if it were 1% slower.
 constexpr int64_t usualStagesOfProducers = 3, usualStages = 2;
 
 /// The most rows of a product's result, or of any register tile in a kernel without products.
@@ -111,11 +110,10 @@ SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch
   return plans;
 }
 
-/// Plans of the same rank have the fewest stages, blocks and warps first.
 auto rankOf(const KernelPlan &plan) {
   const int64_t usual = plan.producerWarps ? usualStagesOfProducers : usualStages;
-  return std::tuple(plan.cost.seconds * (1 + 0.01 * double(std::max<int64_t>(plan.stages - usual, 0))),
-                    -plan.producerWarps, plan.stages, plan.blocksPerSm, plan.warps);
+  return std::tuple(plan.cost.seconds * (1 + 0.01 * double(plan.stages ? std::abs(plan.stages - usual) : 0)),
+                    -plan.producerWarps, plan.stages, plan.blocksPerSm, -plan.warps);
 }
 
 struct PlanKernels : attune::impl::PlanKernelsBase<PlanKernels> {

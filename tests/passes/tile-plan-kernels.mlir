@@ -6,14 +6,14 @@
 
 // UNKNOWN: error: 'tile.kernel' op has no plan, and no architecture to plan it for is known; give `plan` or the architecture
 
-// 64 rows take four warps. Three stages of two rings of 8 KB fit 227 KB, but two stages fit 40,000 bytes beside 8 KB of others.
+// Three stages of a ring of 8 KB fit, but two stages fit 40,000 bytes beside the ring of one stage and 8 KB of others.
 // WARPS-LABEL:  tile.kernel @open
-// WARPS-SAME:     plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {tile.remarks = ["planned: 4 warps, rings of 2 stages"]}
+// WARPS-SAME:     plan <tile_q = 64, tile_k = 64, warps = 2, blocks_per_sm = 1> attributes {tile.remarks = ["planned: 2 warps, rings of 2 stages"]}
 // WARPS:          sched.ring = #sched.ring<stages 2>
 // WARPS:          sched.ring = #sched.ring<stages 1>
 // ROLES-LABEL:  tile.kernel @open
-// ROLES-SAME:     plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1>
-// ROLES-SAME:     sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tile.remarks = ["planned: 4 consumer warps, 4 producer warps, rings of 3 stages"]
+// ROLES-SAME:     plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 4>
+// ROLES-SAME:     sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tile.remarks = ["planned: 4 consumer warps, 4 producer warps, rings of 3 stages, 4 blocks per SM"]
 // ROLES:          sched.ring = #sched.ring<stages 3>
 // BUDGET-LABEL: tile.kernel @open
 // BUDGET-SAME:    rings of 2 stages
@@ -38,13 +38,12 @@ tile.kernel @open(x: in [b, n, q, r 64] bf16, w: in [b, n, r 64, e 64] bf16, y: 
   }
 }
 
-// 128 rows take eight warps, two warpgroups. A plan that the text gives stays.
-// ROLES-LABEL:  tile.kernel @two_warpgroups
-// ROLES-SAME:     warps = 8
-// ROLES-SAME:     #sched.role<"consumer", warps 8>], tile.remarks = ["planned: 8 consumer warps, 4 producer warps"]
+// A kernel that copies nothing has no producer warps. A plan that the text gives stays.
+// ROLES-LABEL:  tile.kernel @no_loop
+// ROLES-SAME:     tile.remarks = ["planned: 8 warps"]
 // ROLES-LABEL:  tile.kernel @planned
 // ROLES-SAME:     warps = 2, blocks_per_sm = 3> {
-tile.kernel @two_warpgroups(y: out [b, n, q, e 64] bf16) grid [b, q by 128] dtype bf16 {
+tile.kernel @no_loop(y: out [b, n, q, e 64] bf16) grid [b, q by 128] dtype bf16 {
   %zero = arith.constant 0.0 : f32
   %none = tile.splat %zero : f32 -> <q 128 x e 64, f32, register>
 }

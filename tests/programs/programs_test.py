@@ -4,6 +4,7 @@ schedules for several architectures, and on the GPU where there is one.
 
     programs_test.py build/bin/attune
 """
+import json
 import os
 import subprocess
 import sys
@@ -138,6 +139,33 @@ class Programs(unittest.TestCase):
                 with self.subTest(program=program, arch=arch):
                     cuda = self.attune("compile", os.path.join(ROOT, program), "--arch", arch, "--emit", "cuda")
                     self.assertEqual("wgmma" in cuda, product == "wgmma")
+
+    def test_explain(self):
+        """Counts of a launch follow from the sizes: four products of 64 x 64 x 64 a chunk, and every tensor read or written once."""
+        explained = self.attune("explain", os.path.join(ROOT, "examples/programs/linear_attention.mlir"), "--arch", "sm_90a", "--extents", "b=2,h=3,q=640,k=640")
+        self.assertRegex(explained, r"blocks +6 ")
+        self.assertRegex(explained, r"products +%s GFLOP" % f"{6 * 10 * 4 * 2 * 64**3 / 1e9:.4g}")
+        self.assertRegex(explained, r"read +%s MB" % f"{3 * 6 * 640 * 64 * 2 / 1e6:.4g}")
+        self.assertRegex(explained, r"written +%s MB" % f"{6 * 640 * 64 * 2 / 1e6:.4g}")
+        ranking = json.loads(self.attune("explain", os.path.join(ROOT, "tests/programs/two_passes.mlir"), "--arch", "sm_90a", "--extents", "b=4,h=16,q=2048,k=2048", "--json"))["plans"]
+        self.assertTrue(all(plan["microseconds"] > 0 for plan in ranking))
+        self.assertIn("producer", ranking[0]["plan"])
+
+    def test_tune(self):
+        path, tuned = os.path.join(ROOT, "examples/programs/linear_attention.mlir"), os.path.join(self.folder, "tuned.mlir")
+        extents = ("--extents", "b=1,h=2,q=130,k=130")
+        timed = json.loads(self.attune("tune", path, "--target", "cpu", *extents, "--output", tuned, "--json"))["candidates"]
+        self.assertEqual([plan["chosenByModel"] for plan in timed], [True])
+        data = attention_inputs(self.random, 1, 2, 130)
+        with open(tuned) as file:
+            text = file.read()
+        self.assertIn("plan <", text)
+        self.check(text, data, {}, ("o", linear_attention(data)))
+        self.assertIn("the text gives the plans of all its kernels", self.attune("tune", tuned, "--target", "cpu", *extents, code=1))
+        self.assertIn("a program's sizes are --extents; leave out --shape", self.attune("tune", path, "--target", "cpu", *extents, "--shape", "1,1,1,1,1,64,64", code=2))
+        self.assertIn("axis h of operand q has no extent", self.attune("tune", path, "--target", "cpu", "--extents", "b=1,q=3,k=3", code=2))
+        self.assertIn("--output is for programs in tile text", self.attune("tune", "causal", "--target", "cpu", "--shape", "1,1,1,8,8,8,8", "--output", tuned, code=2))
+        self.assertIn("--extents is for programs in tile text", self.attune("explain", "causal", "--arch", "sm_80", "--extents", "b=1", code=2))
 
     def test_errors(self):
         path = os.path.join(ROOT, "examples/programs/block_sparse_product.mlir")
