@@ -416,11 +416,11 @@ def ChoosePath : Pass<"tile-choose-path", "::mlir::ModuleOp"> {
     Requires: tiles without layouts. With `orders-chosen`, tile-place-operands has chosen which axis of each register
     tile is its rows; with `orders-chosen=false` it has not, and the pass does not check rows and columns of products.
     Ensures: a kernel keeps `sched.roles`, and the attributes that depend on them, only if the architecture has warpgroups and the program has the shape that
-    roles need: loops over tiles, one after another; copies of tensors of four dimensions before the first loop and in each; products in the loops, of 16-bit
-    operands, with 64 rows for each warpgroup. In other kernels products are warp-level, attributes that say when ops run are removed, and a remark on the kernel gives the reason.
+    roles need: loops over tiles, one after another, of which none follows from another's results; copies of tensors of four dimensions before the first loop and
+    in each; products of 16-bit operands, with 64 rows for each warpgroup. In other kernels products are warp-level, attributes that say when ops run are removed, and a remark on the kernel gives the reason.
     Why here: the pass runs twice. The first run is before the tile passes whose ops need roles (windows, relative-position tables), so that a kernel without
     roles gets no such op. The second run is at the start of the schedule, because layouts and copies depend on the roles, and tile text may start there.
-    Before: `attributes {sched.persistent, sched.roles = [...]}` of a kernel with a product after its loop
+    Before: `attributes {sched.persistent, sched.roles = [...]}` of a kernel with a copy after its loop
     After: `attributes {tile.remarks = ["products are warp-level ..."]}`
   }];
   let options = [
@@ -433,8 +433,9 @@ def PlanKernels : Pass<"tile-plan-kernels", "::mlir::ModuleOp"> {
   let summary = "choose warps, roles and ring depths of kernels that come without a plan";
   let description = [{
     Requires: tiles without layouts.
-    Ensures: each kernel has a plan. A plan, and depths of rings, that the text gives are kept. The pass plans producer
-    warps wherever the architecture has them. A remark on the kernel says what was planned.
+    Ensures: each kernel has a plan: that of all combinations of warps, roles, ring depths and blocks per multiprocessor
+    whose predicted time is least (passes/tile/KernelCost.h). A plan, and depths of rings, that the text gives are kept. A
+    remark on the kernel says what was planned.
     Why here: the pass runs first where a text of stage tile enters, because all other passes and the verifier read the
     plan.
     Before: `tile.kernel @product(...) grid [b, m, q by 64] dtype bf16 { ... }`

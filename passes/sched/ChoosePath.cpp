@@ -1,8 +1,8 @@
 //===- ChoosePath.cpp - Remove roles from programs that cannot have producer warps ---===//
 //
 // Producer warps, which copy by TMA, and warpgroup-level products need a program with loops over tiles, one after
-// another, copies before the first loop and in each of them, and products in the loops that have 64 rows for each
-// warpgroup and 16-bit operands. Any other program runs on the general path: products are warp-level and all warps copy.
+// another, copies before the first loop and in each of them, and products that have 64 rows for each warpgroup and
+// 16-bit operands. Any other program runs on the general path: products are warp-level and all warps copy.
 //
 // The pass runs twice. The first run is before the tile passes that write ops which need roles (windows of biases,
 // relative-position tables), so that no kernel without roles gets such ops. At that time the order of the tiles' axes
@@ -59,8 +59,25 @@ private:
         fault = "a loop over tiles is within another op";
       else if (!op.getDomain().getDefiningOp<tile::DomainOp>())
         fault = "a loop is over a domain that no tile.domain gives";
+      else if (followsLoop(op->getOperands().take_front(1 + op.getWithin().size())))
+        fault = "the tiles of a loop follow from what another loop computes";
     });
     return loops.empty() ? "it has no loop over tiles" : fault;
+  }
+
+  /// Whether any of `values` is computed from the result of a loop over tiles, which the producer does not compute.
+  static bool followsLoop(ValueRange values) {
+    SmallVector<Value> open(values);
+    llvm::SmallDenseSet<Operation *> seen;
+    while (!open.empty()) {
+      Operation *op = open.pop_back_val().getDefiningOp();
+      if (!op || !seen.insert(op).second)
+        continue;
+      if (isa<tile::ForBlocksOp>(op))
+        return true;
+      op->walk([&](Operation *nested) { llvm::append_range(open, nested->getOperands()); });
+    }
+    return false;
   }
 
   /// Checks the loads that TMA copies to shared memory. Loads to registers need no check: each warp loads the values
@@ -80,7 +97,7 @@ private:
         copying.insert(around);
       if (!isBefore && !around)
         fault = "it copies a tile neither before its loops nor in one";
-      if (around && !runsAhead(around, load))
+      if ((around && !runsAhead(around, load)) || followsLoop(load->getOperands()))
         fault = "a place that it copies from follows from what a loop computes";
     });
     if (fault.empty() && copying.size() < loops.size())
@@ -108,8 +125,8 @@ private:
     const int64_t rows = 16 * kernel.getPlan().getWarps();
     kernel.walk([&](tile::MmaOp mma) {
       TileType result = mma.getResult().getType();
-      if (!isa<tile::ForBlocksOp>(mma->getParentOp()))
-        fault = "it has a product outside of its loops";
+      if (!isa<tile::KernelOp, tile::ForBlocksOp>(mma->getParentOp()))
+        fault = "it has a product in a branch";
       else if (cast<TileType>(mma.getLhs().getType()).getElementType().getIntOrFloatBitWidth() != 16)
         fault = "a product's operands are not of 16 bits";
       else if (!ordersChosen)

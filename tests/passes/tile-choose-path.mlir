@@ -27,7 +27,7 @@ tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 
 // What the plan says of producer warps, and of what goes with them, is gone.
 // CHECK-LABEL: tile.kernel @no_loop
-// CHECK-SAME:    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: it has 0 loops over tiles, not one"]}
+// CHECK-SAME:    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: it has no loop over tiles"]}
 tile.kernel @no_loop(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases, sched.ping_pong} {
 }
@@ -37,10 +37,10 @@ tile.kernel @no_loop(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
 !queries = !tile.tile<q 64 x d 64, bf16, shared>
 !keys = !tile.tile<k 32 x d 64, bf16, shared>
 
-// Loops of loops count.
-// CHECK-LABEL: tile.kernel @two_loops
-// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has 2 loops over tiles, not one"]
-tile.kernel @two_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+// Loops follow each other, and none is in another.
+// CHECK-LABEL: tile.kernel @nested_loops
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a loop over tiles is within another op"]
+tile.kernel @nested_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -210,7 +210,7 @@ tile.kernel @copy_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
 
 // The producer walks the tiles without computing what the loop does.
 // CHECK-LABEL: tile.kernel @place
-// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a place that it copies from follows from what the loop computes"]
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a place that it copies from follows from what a loop computes"]
 tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
@@ -231,10 +231,10 @@ tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 !queries = !tile.tile<q 64 x d 64, bf16, shared>
 !keys = !tile.tile<k 32 x d 64, bf16, shared>
 
-// Behind the loop is no ring.
-// CHECK-LABEL: tile.kernel @product_behind
-// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has a product outside of its loops"]
-tile.kernel @product_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+// A product after the loop reads a tile that was copied before it.
+// CHECK-LABEL: tile.kernel @product_after
+// CHECK-SAME:    sched.roles =
+tile.kernel @product_after(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
     plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -247,6 +247,72 @@ tile.kernel @product_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
     %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
   }
   %s1 = tile.mma %q, %other : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+}
+
+// -----
+
+!queries = !tile.tile<q 64 x d 64, bf16, shared>
+!keys = !tile.tile<k 32 x d 64, bf16, shared>
+
+// The producer runs ahead of the first loop, and does not know what this loop computes.
+// CHECK-LABEL: tile.kernel @second_place
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a place that it copies from follows from what a loop computes"]
+// CHECK-LABEL: tile.kernel @second_domain
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: the tiles of a loop follow from what another loop computes"]
+// CHECK-LABEL: tile.kernel @branch
+// CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has a product in a branch"]
+tile.kernel @second_place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %end = tile.for_blocks (%k0, %partial) in %dom iter_args(%at = %i : i32) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %next = arith.addi %k0, %at : i32
+    tile.yield %next : i32
+  }
+  tile.for_blocks (%k0, %partial) in %dom {
+    %place = arith.addi %k0, %end : i32
+    %k = tile.load %K[%i, %i, %place] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+  }
+}
+tile.kernel @second_domain(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+  %i = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  %end = tile.for_blocks (%k0, %partial) in %dom iter_args(%at = %i : i32) {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    %next = arith.addi %k0, %at : i32
+    tile.yield %next : i32
+  }
+  %rest = tile.domain k by 32 [%i, %end) full
+  tile.for_blocks (%k0, %partial) in %rest {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+  }
+}
+tile.kernel @branch(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
+    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+  %i = arith.constant 0 : i32
+  %true = arith.constant true
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %dom = tile.domain k by 32 [%i, %i) full
+  %q = tile.load %Q[%i, %i, %i] limit %i : !tile.view<4, bf16> -> !queries
+  tile.for_blocks (%k0, %partial) in %dom {
+    %k = tile.load %K[%i, %i, %k0] limit %i : !tile.view<4, bf16> -> !keys
+    scf.if %true {
+      %s = tile.mma %q, %k : !queries, !keys -> !tile.tile<q 64 x k 32, f32, register>
+    }
+  }
 }
 
 // -----

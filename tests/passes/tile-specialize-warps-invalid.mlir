@@ -7,7 +7,7 @@ tile.kernel @wide() grid [] dtype bf16 plan <tile_q = 320, tile_k = 32, warps = 
 
 // -----
 
-// expected-error @below {{has 0 loops over tiles; warps are specialised around one}}
+// expected-error @below {{has no loop over tiles; warps are specialised around one at least}}
 tile.kernel @straight() grid [] dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
 }
 

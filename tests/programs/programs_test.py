@@ -124,6 +124,29 @@ class Programs(unittest.TestCase):
             self.check(program, data, given, ("o", expected))
             self.assertIn("wgmma", self.attune("compile", os.path.join(self.folder, "program.mlir"), "--arch", "sm_90a", "--emit", "cuda"))
 
+    def test_products_outside_loops(self):
+        """A product after the loop, and a projection of the queries before two loops."""
+        x, w, u = (bf16(0.2 * self.random.standard_normal(shape)) for shape in ((2, 3, 100, 64), (2, 3, 64, 64), (2, 2, 64, 64)))
+        hidden = np.maximum(np.einsum("bnqr,bnre->bqe", x.astype(float), w.astype(float)), 0)
+        self.check("tests/programs/two_layers.mlir", {"x": x, "w": w, "u": u}, {}, ("y", np.einsum("bqe,bcef->bcqf", hidden, u.astype(float))))
+        with open(os.path.join(ROOT, "tests/programs/two_passes.mlir")) as file:
+            text = file.read()
+        for old, new in (
+            ("q: in [b, h, q, d 64]", "w: in [b, h, r 64, d 64] bf16, q: in [b, h, q, r 64]"),
+            ('  %K = tile.param "k"', '  %W = tile.param "w" : !tile.view<4, bf16>\n  %K = tile.param "k"'),
+            ("%queries = tile.load %Q[%b, %h, %row] limit %rows : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>", """%inputs = tile.load %Q[%b, %h, %row] limit %rows : !tile.view<4, bf16> -> !tile.tile<q 64 x r 64, bf16, shared>
+  %w = tile.load %W[%b, %h, %c0] limit %c64 : !tile.view<4, bf16> -> !tile.tile<r 64 x d 64, bf16, shared>
+  %projected = tile.mma %inputs, %w : !tile.tile<q 64 x r 64, bf16, shared>, !tile.tile<r 64 x d 64, bf16, shared> -> !tile.tile<q 64 x d 64, f32, register>
+  %queries = tile.convert %projected : !tile.tile<q 64 x d 64, f32, register> -> !tile.tile<q 64 x d 64, bf16, register>"""),
+            ("%queries, %keys : !tile.tile<q 64 x d 64, bf16, shared>", "%queries, %keys : !tile.tile<q 64 x d 64, bf16, register>"),
+        ):
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        data = attention_inputs(self.random, 1, 2, 150)
+        data["w"] = bf16(0.1 * self.random.standard_normal((1, 2, 64, 64)))
+        self.check(text, data, {}, ("o", softmax_attention({**data, "q": bf16(data["q"].astype(float) @ data["w"])})))
+        self.assertIn("wgmma", self.attune("compile", os.path.join(self.folder, "program.mlir"), "--arch", "sm_90a", "--emit", "cuda"))
+
     def test_block_sparse_product(self):
         x = bf16(self.random.standard_normal((2, 5, 100, 64)))
         w = bf16(0.1 * self.random.standard_normal((5, 3, 64, 64)))
@@ -134,7 +157,7 @@ class Programs(unittest.TestCase):
 
     def test_plans(self):
         """Programs without a plan use the products that the architecture has."""
-        for program in ("examples/programs/linear_attention.mlir", "examples/programs/block_sparse_product.mlir", "tests/programs/retention.mlir", "tests/programs/two_passes.mlir"):
+        for program in ("examples/programs/linear_attention.mlir", "examples/programs/block_sparse_product.mlir", "tests/programs/retention.mlir", "tests/programs/two_passes.mlir", "tests/programs/two_layers.mlir"):
             for arch, product in (("sm_80", "mma.sync"), ("sm_90", "mma.sync"), ("sm_90a", "wgmma"), ("sm_100", "mma.sync"), ("sm_121", "mma.sync")):
                 with self.subTest(program=program, arch=arch):
                     cuda = self.attune("compile", os.path.join(ROOT, program), "--arch", arch, "--emit", "cuda")
