@@ -197,8 +197,8 @@ template <typename KernelLike> IrSummary summarize(KernelLike op, KernelSignatur
 template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   Plan plan;
   const tile::PlanAttr sizes = kernel.getPlan();
-  plan.tileQ = int(sizes.getTileQ());
-  plan.tileK = int(sizes.getTileK());
+  plan.tileQ = int(sizes.getSize("q"));
+  plan.tileK = int(sizes.getSize("k"));
   plan.warps = int(sizes.getWarps());
   plan.blocksPerSm = int(sizes.getBlocksPerSm());
   plan.dvWarps = int(sizes.getDvWarps());
@@ -1139,8 +1139,8 @@ Expected<Simulated> attune::driver::simulated(const IrText &text) {
     return simulator.error();
   const LaunchedKernels kernels = *tile::launchedKernels(*module);
   auto kernel = mainKernel<sched::KernelOp>(kernels);
-  return Simulated{std::move(*summary), entriesOf(kernels), int(kernel.getPlan().getTileQ()),
-                   int(kernel.getPlan().getTileK()), std::move(*simulator)};
+  return Simulated{std::move(*summary), entriesOf(kernels), int(kernel.getPlan().getSize("q")),
+                   int(kernel.getPlan().getSize("k")), std::move(*simulator)};
 }
 
 Expected<Kernel> attune::driver::loadHostImage(KernelImage image) {

@@ -76,7 +76,7 @@ static std::string overlapText(sched::KernelOp kernel) {
     std::string text = "ping-pong: the products of one warpgroup overlap with the softmax of another";
     if (overlaps && !rescalesLazily(kernel))
       text += "; its product with V overlaps with its own softmax";
-    else if (overlaps && kernel.getPlan().getTileK() >= 32) // half of the columns must be whole blocks of 16
+    else if (overlaps && kernel.getPlan().getSize("k") >= 32) // half of the columns must be whole blocks of 16
       text += "; its product with V overlaps with half of its own softmax";
     return text;
   }

@@ -439,7 +439,7 @@ def PlanKernels : Pass<"tile-plan-kernels", "::mlir::ModuleOp"> {
     Why here: the pass runs first where a text of stage tile enters, because all other passes and the verifier read the
     plan.
     Before: `tile.kernel @product(...) grid [b, m, q by 64] dtype bf16 { ... }`
-    After: `tile.kernel @product(...) grid [b, m, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [...]}`
+    After: `tile.kernel @product(...) grid [b, m, q by 64] dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [...]}`
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"\"", "architecture; may be empty if all kernels have plans">,

@@ -53,7 +53,7 @@ static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows
       traits += std::string(", ") + name;
   rows.push_back(
       {"variant", kernel.getSymName().str() + ", " + text(kernel.getDtype()) + fixedExtents(signature) + traits});
-  rows.push_back({"plan", "tiles " + std::to_string(plan.getTileQ()) + " x " + std::to_string(plan.getTileK()) + ", " +
+  rows.push_back({"plan", (plan.getAxes().empty() ? "" : "tiles " + plan.sizesText() + ", ") +
                               std::to_string(plan.getWarps()) + " warps" +
                               (plan.getDvWarps() > 1 ? " (" + std::to_string(plan.getDvWarps()) + " split dv)" : "") +
                               (kernel->hasAttr(sched::longestFirstAttr) ? ", last query tile first" : "")});

@@ -61,7 +61,7 @@ void printOperands(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Array
 /// Parse and print `[b, h, q by 128]`, the grid of a tile.kernel or sched.kernel.
 mlir::ParseResult parseGrid(mlir::OpAsmParser &parser, mlir::ArrayAttr &grid);
 void printGrid(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr grid);
-/// Parse and print `plan <tile_q = 64, ...>`, or nothing for an open plan.
+/// Parse and print `plan <q 64 x k 64, ...>`, or nothing for an open plan.
 mlir::ParseResult parsePlanClause(mlir::OpAsmParser &parser, PlanAttr &plan);
 void printPlanClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, PlanAttr plan);
 /// Parse and print `[@partial, @combine dependent]`, the kernels of a tile.launch.

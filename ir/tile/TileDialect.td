@@ -212,35 +212,43 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let mnemonic = "plan";
   let summary = "tile sizes, warps and occupancy of a kernel";
   let description = [{
-    `tile_q` x `tile_k` is the tile of S, whose rows are split over `warps` warps. `blocks_per_sm` blocks run on a
-    multiprocessor at a time; this occupancy determines the register budget of a thread. All other parts of a schedule
-    are attributes of the kernel and of its ops ([scheduling.md](../../inside/scheduling.md)).
+    A tile of the plan has a size along each axis that the kernel divides: of S, `q 128 x k 64`. An axis without a size
+    is not divided. `warps` warps split the rows of a register tile. `blocks_per_sm` blocks run on a multiprocessor at a
+    time; this occupancy determines the register budget of a thread. All other parts of a schedule are attributes of the
+    kernel and of its ops ([scheduling.md](../../inside/scheduling.md)).
 
     Groups of `dv_warps` warps (1 by default) hold the same rows and split the columns of V and O: each warp computes S
     for all keys of the tile and accumulates its own Dv / dv_warps columns of O, so that wide head dims fit the
     registers. Warp w has part `w mod (warps / dv_warps)` of the rows and part `w / (warps / dv_warps)` of the columns:
 
-        | tile_q 64, Dv 512, warps 8, dv_warps 2 | columns 0 - 255 | columns 256 - 511 |
-        |----------------------------------------|-----------------|-------------------|
-        | rows 0 - 15                            | warp 0          | warp 4            |
-        | rows 16 - 31                           | warp 1          | warp 5            |
-        | rows 32 - 47                           | warp 2          | warp 6            |
-        | rows 48 - 63                           | warp 3          | warp 7            |
+        | q 64, Dv 512, warps 8, dv_warps 2 | columns 0 - 255 | columns 256 - 511 |
+        |-----------------------------------|-----------------|-------------------|
+        | rows 0 - 15                       | warp 0          | warp 4            |
+        | rows 16 - 31                      | warp 1          | warp 5            |
+        | rows 32 - 47                      | warp 2          | warp 6            |
+        | rows 48 - 63                      | warp 3          | warp 7            |
 
     An open plan (`PlanAttr::open`) has zeros: the text of its kernel has no `plan`, and `tile-plan-kernels` chooses one.
 
     ```mlir
-    #tile.plan<tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
-    #tile.plan<tile_q = 64, tile_k = 16, warps = 8, blocks_per_sm = 1, dv_warps = 2>
+    #tile.plan<q 128 x k 64, warps = 4, blocks_per_sm = 2>
+    #tile.plan<q 64 x k 16, warps = 8, blocks_per_sm = 1, dv_warps = 2>
+    #tile.plan<warps = 8, blocks_per_sm = 1>
     ```
   }];
-  let parameters = (ins "int64_t":$tile_q, "int64_t":$tile_k, "int64_t":$warps, "int64_t":$blocks_per_sm,
-                        DefaultValuedParameter<"int64_t", "1">:$dv_warps);
-  let assemblyFormat = "`<` struct(params) `>`";
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes, ArrayRefParameter<"int64_t">:$sizes, "int64_t":$warps,
+                        "int64_t":$blocks_per_sm, "int64_t":$dv_warps);
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// The plan of a kernel whose text has none.
-    static PlanAttr open(::mlir::MLIRContext *context) { return get(context, 0, 0, 0, 0, 1); }
+    static PlanAttr open(::mlir::MLIRContext *context) { return make(context, {}, 0, 0); }
+    static PlanAttr make(::mlir::MLIRContext *context, ::llvm::ArrayRef<::std::pair<::llvm::StringRef, int64_t>> sizes, int64_t warps,
+                         int64_t blocksPerSm, int64_t dvWarps = 1);
+    /// The tile's size along `axis`; 0 if the kernel does not divide the axis.
+    int64_t getSize(::llvm::StringRef axis) const;
+    /// The sizes in order, with `between` between them: "128 x 64".
+    ::std::string sizesText(::llvm::StringRef between = " x ") const;
     bool isOpen() const { return getWarps() == 0; }
     /// Warps that split the rows of the tile.
     int64_t getRowWarps() const { return getWarps() / getDvWarps(); }

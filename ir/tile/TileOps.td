@@ -24,7 +24,7 @@ def KernelOp : TileOp<"kernel", [IsolatedFromAbove, Symbol, NoTerminator, Single
     ```mlir
     tile.kernel @causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16,
                         o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32)
-        grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, ...> { ... }
+        grid [b, h, q by 128] dtype bf16 plan <q 128, ...> { ... }
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<OperandAttr, "operands">:$operands, TypedArrayAttrBase<AxisAttr, "axes">:$grid,

@@ -310,15 +310,91 @@ TileType TileType::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int6
 // #tile.plan
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
-                               int64_t warps, int64_t blocksPerSm, int64_t dvWarps) {
-  if (!tileQ && !tileK && !warps && !blocksPerSm && dvWarps == 1) // PlanAttr::open
+LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<StringAttr> axes,
+                               ArrayRef<int64_t> sizes, int64_t warps, int64_t blocksPerSm, int64_t dvWarps) {
+  if (axes.empty() && !warps && !blocksPerSm && dvWarps == 1) // PlanAttr::open
     return success();
-  if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
-    return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    if (sizes[i] <= 0 || sizes[i] % 16)
+      return emitError() << "the tile's size along " << axis.getValue() << " is " << sizes[i]
+                         << ", no positive multiple of 16";
+    if (llvm::is_contained(axes.take_front(i), axis))
+      return emitError() << "axis " << axis.getValue() << " has two sizes";
+  }
   if (warps <= 0 || blocksPerSm <= 0)
     return emitError() << "warps and blocks_per_sm must be positive";
   if (dvWarps <= 0 || warps % dvWarps)
     return emitError() << "dv_warps " << dvWarps << " does not divide " << warps << " warps";
   return success();
+}
+
+PlanAttr PlanAttr::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int64_t>> of, int64_t warps,
+                        int64_t blocksPerSm, int64_t dvWarps) {
+  SmallVector<StringAttr> axes;
+  SmallVector<int64_t> sizes;
+  for (auto [axis, size] : of) {
+    axes.push_back(StringAttr::get(context, axis));
+    sizes.push_back(size);
+  }
+  return get(context, axes, sizes, warps, blocksPerSm, dvWarps);
+}
+
+int64_t PlanAttr::getSize(StringRef axis) const {
+  for (auto [each, size] : llvm::zip(getAxes(), getSizes()))
+    if (each.getValue() == axis)
+      return size;
+  return 0;
+}
+
+std::string PlanAttr::sizesText(StringRef between) const {
+  return llvm::join(llvm::map_range(getSizes(), [](int64_t size) { return std::to_string(size); }), between);
+}
+
+/// `<q 128 x k 64, warps = 4, blocks_per_sm = 2, dv_warps = 1>`; sizes and dv_warps may be left out.
+Attribute PlanAttr::parse(AsmParser &parser, Type) {
+  SmallVector<std::pair<StringRef, int64_t>> sizes;
+  int64_t warps = 0, blocksPerSm = 0, dvWarps = 1;
+  const SMLoc loc = parser.getCurrentLocation();
+  auto parseOne = [&]() -> ParseResult {
+    StringRef name;
+    do {
+      const SMLoc place = parser.getCurrentLocation();
+      if (parser.parseKeyword(&name))
+        return failure();
+      int64_t *field = llvm::StringSwitch<int64_t *>(name)
+                           .Case("warps", &warps)
+                           .Case("blocks_per_sm", &blocksPerSm)
+                           .Case("dv_warps", &dvWarps)
+                           .Default(nullptr);
+      if (field)
+        return failure(parser.parseEqual() || parser.parseInteger(*field));
+      if (succeeded(parser.parseOptionalEqual()))
+        return parser.emitError(place) << "a plan has sizes of axes, warps, blocks_per_sm and dv_warps, such as "
+                                          "<q 128 x k 64, warps = 4, blocks_per_sm = 2>; "
+                                       << name << " is none of them (scripts/rename-ir brings older text to this form)";
+      if (parser.parseInteger(sizes.emplace_back(name, 0).second))
+        return failure();
+    } while (succeeded(parser.parseOptionalKeyword("x")));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseOne))
+    return {};
+  SmallVector<StringAttr> axes;
+  SmallVector<int64_t> values;
+  for (auto [axis, size] : sizes) {
+    axes.push_back(parser.getBuilder().getStringAttr(axis));
+    values.push_back(size);
+  }
+  return parser.getChecked<PlanAttr>(loc, parser.getContext(), axes, values, warps, blocksPerSm, dvWarps);
+}
+
+void PlanAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleave(
+      llvm::zip(getAxes(), getSizes()), printer.getStream(),
+      [&](auto each) { printer << std::get<0>(each).getValue() << " " << std::get<1>(each); }, " x ");
+  printer << (getAxes().empty() ? "" : ", ") << "warps = " << getWarps() << ", blocks_per_sm = " << getBlocksPerSm();
+  if (getDvWarps() != 1)
+    printer << ", dv_warps = " << getDvWarps();
+  printer << ">";
 }

@@ -33,7 +33,8 @@ public:
   TileMapWriter(attn::AttentionOp op, int64_t tileQ, int64_t tileK) : TileWriter(op), tileQ(tileQ), tileK(tileK) {}
 
   void write() {
-    auto sizes = tile::PlanAttr::get(builder.getContext(), tileQ, tileK, /*warps=*/1, /*blocksPerSm=*/1, /*dvWarps=*/1);
+    auto sizes =
+        tile::PlanAttr::make(builder.getContext(), {{"q", tileQ}, {"k", tileK}}, /*warps=*/1, /*blocksPerSm=*/1);
     auto kernel =
         tile::KernelOp::create(builder, op.getSymName(), builder.getArrayAttr({}),
                                builder.getArrayAttr({axis("b"), axis("h"), axis("q", 0, tileQ)}), op.getDtype(), sizes,

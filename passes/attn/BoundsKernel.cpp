@@ -82,10 +82,7 @@ private:
     return builder.getArrayAttr(declared);
   }
 
-  tile::PlanAttr plan() {
-    return tile::PlanAttr::get(builder.getContext(), warps * 16, 2 * groupEntries, warps, /*blocksPerSm=*/1,
-                               /*dvWarps=*/1);
-  }
+  tile::PlanAttr plan() { return tile::PlanAttr::make(builder.getContext(), {}, warps, /*blocksPerSm=*/1); }
 
   Value number(int64_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
   Value add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b, arith::IntegerOverflowFlags::nsw); }

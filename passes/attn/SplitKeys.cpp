@@ -120,7 +120,7 @@ public:
   tile::KernelOp write(StringRef name) {
     const int64_t panels = llvm::divideCeil(op.getHeadDimV(), columns);
     auto plan =
-        tile::PlanAttr::get(op.getContext(), splitsAtOnce, columns, /*warps=*/1, /*blocksPerSm=*/8, /*dvWarps=*/1);
+        tile::PlanAttr::make(op.getContext(), {{"q", splitsAtOnce}, {"k", columns}}, /*warps=*/1, /*blocksPerSm=*/8);
     auto kernel = tile::KernelOp::create(
         builder, name, operands(),
         builder.getArrayAttr({axis("b"), axis(axes.heads), axis(axes.rows), axis("panel", panels)}), op.getDtype(),
@@ -137,7 +137,7 @@ private:
   /// Computes where the row's splits are stored, and how many splits have a tile of keys and were therefore written by
   /// the partial kernel.
   void findWorkItems() {
-    const int64_t tileQ = partial.getPlan().getTileQ();
+    const int64_t tileQ = partial.getPlan().getSize("q");
     SequenceWork work(builder, builder.getLoc(), *workItems, tileQ, axes.heads);
     Value rowTile = arith::DivUIOp::create(builder, row, number(tileQ)), row0 = multiply(rowTile, number(tileQ)),
           ofTile = work.splitsOf(b);

@@ -8,8 +8,8 @@ using tile::TileType;
 
 tile::KernelOp TileWriter::createKernel(const Twine &name, ArrayRef<Attribute> grid, attn::PlanAttr plan,
                                         int64_t warps) {
-  auto sizes = tile::PlanAttr::get(builder.getContext(), plan.getTileQ(), plan.getTileK(), warps, plan.getBlocksPerSm(),
-                                   plan.getDvWarps());
+  auto sizes = tile::PlanAttr::make(builder.getContext(), {{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, warps,
+                                    plan.getBlocksPerSm(), plan.getDvWarps());
   auto kernel = tile::KernelOp::create(builder, name.str(), builder.getArrayAttr({}), builder.getArrayAttr(grid),
                                        op.getDtype(), sizes, op.getTensorsAttr(), op.getScalarsAttr(),
                                        op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());

@@ -197,14 +197,14 @@ private:
       return kernel.emitOpError() << "role " << computes.getName() << " has " << computes.getWarps()
                                   << " warps, but the plan " << plan.getWarps();
     const int64_t rows = 16 * plan.getWarps();
-    if (plan.getDvWarps() != 1 || plan.getWarps() % 4 || (plan.getTileQ() != rows && plan.getTileK() != rows))
-      return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows, 16 "
-                                     "rows of tile_q or tile_k each";
+    if (plan.getDvWarps() != 1 || plan.getWarps() % 4 || !llvm::is_contained(plan.getSizes(), rows))
+      return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows of "
+                                     "an axis of the plan, 16 each";
     if (!fills.getRegisters() && !computes.getRegisters()) {
       const RoleRegisters registers = roleRegisters(
           int(computes.getWarps()), int(fills.getWarps()), searches || findsRows(),
           int(std::max(computed.size(), size_t(!vectors.empty()))),
-          warpgroupTileRegisters(plan.getTileK(), tile::storedColumns(kernel)), int(plan.getBlocksPerSm()));
+          warpgroupTileRegisters(plan.getSize("k"), tile::storedColumns(kernel)), int(plan.getBlocksPerSm()));
       fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
       computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);
       kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), {fills, computes}));

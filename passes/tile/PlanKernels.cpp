@@ -44,15 +44,18 @@ int64_t mostRows(tile::KernelOp kernel) {
   return std::max(rowsOfWarp, ofProducts ? ofProducts : ofTiles);
 }
 
-/// The size of `axis` in the kernel's tiles; `otherwise` if no tile has the axis.
-int64_t sizeOf(tile::KernelOp kernel, StringRef axis, int64_t otherwise) {
-  int64_t size = 0;
-  kernel.walk([&](Operation *op) {
-    for (Type type : op->getResultTypes())
-      if (auto tile = dyn_cast<TileType>(type); tile && tile.hasAxis(axis))
-        size = std::max(size, tile.size(axis));
-  });
-  return size ? size : int64_t(llvm::alignTo(otherwise, rowsOfWarp));
+/// The axes that the grid and the loops divide, with the sizes of their tiles.
+SmallVector<std::pair<StringRef, int64_t>> dividedAxes(tile::KernelOp kernel) {
+  SmallVector<std::pair<StringRef, int64_t>> sizes;
+  auto add = [&](StringRef axis, int64_t size) {
+    if (size > 1 && size % rowsOfWarp == 0 &&
+        llvm::none_of(sizes, [&](const auto &known) { return known.first == axis; }))
+      sizes.push_back({axis, size});
+  };
+  for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
+    add(axis.getName(), axis.getBy());
+  kernel.walk([&](tile::DomainOp domain) { add(domain.getAxis(), int64_t(domain.getStep())); });
+  return sizes;
 }
 
 /// The copies in loops whose rings have no depth yet.
@@ -67,9 +70,7 @@ SmallVector<tile::LoadOp> openRings(tile::KernelOp kernel) {
 
 void write(tile::KernelOp kernel, const KernelPlan &plan, ArrayRef<tile::LoadOp> rings) {
   MLIRContext *context = kernel.getContext();
-  const int64_t rows = mostRows(kernel);
-  kernel.setPlanAttr(tile::PlanAttr::get(context, sizeOf(kernel, "q", rows), sizeOf(kernel, "k", rows), plan.warps,
-                                         plan.blocksPerSm, /*dv_warps=*/1));
+  kernel.setPlanAttr(tile::PlanAttr::make(context, dividedAxes(kernel), plan.warps, plan.blocksPerSm));
   kernel->removeAttr(sched::rolesAttr);
   if (plan.producerWarps) {
     auto role = [&](StringRef name, int64_t warps) {
@@ -98,7 +99,7 @@ SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch
   };
   const int64_t warps = rows / rowsOfWarp;
   if (arch.hasProducers() && rows == warps * rowsOfWarp && warps <= mostWarps && warps % warpsOfWarpgroup == 0 &&
-      (sizeOf(kernel, "q", rows) == rows || sizeOf(kernel, "k", rows) == rows)) {
+      llvm::any_of(dividedAxes(kernel), [&](const auto &axis) { return axis.second == rows; })) {
     write(kernel, {warps, warpsOfWarpgroup}, {});
     if (whyNoProducers(kernel, /*ordersChosen=*/false).empty())
       add(warps, warpsOfWarpgroup);

@@ -113,17 +113,18 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
 
   /// The remedy in errors about sizes. The plan and every op repeat the sizes, so an edit of one place alone is
   /// inconsistent.
-  static std::string sizesRemedy(StringRef name, int64_t size) {
-    return ("; the plan and all ops have one size, for another start from attn with --tile-" + name.take_back() + " " +
-            Twine(size))
-        .str();
+  static std::string sizesRemedy(StringRef axis, int64_t size) {
+    std::string remedy = "; the plan and all ops have one size";
+    if (axis == "q" || axis == "k")
+      remedy += (", for another start from attn with --tile-" + axis + " " + Twine(size)).str();
+    return remedy;
   }
 
   static LogicalResult verifySizes(Operation *op, TileType type, tile::PlanAttr plan) {
-    for (auto [axis, name, size] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
+    for (auto [axis, size] : llvm::zip(plan.getAxes(), plan.getSizes()))
       if (type.hasAxis(axis) && type.size(axis) != size)
-        return op->emitOpError() << "has " << type.size(axis) << " of " << axis << ", the plan's " << name << " is "
-                                 << size << sizesRemedy(name, size);
+        return op->emitOpError() << "has " << type.size(axis) << " of " << axis.getValue() << ", the plan has " << size
+                                 << sizesRemedy(axis, size);
     return success();
   }
 
@@ -147,14 +148,13 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// The tile size of a domain along q or k must be the plan's `tile_q` or `tile_k`; other axes have no size in the
-  /// plan.
+  /// The step of a domain must be the plan's size along its axis, if the plan has one.
   static LogicalResult verifyDomain(tile::DomainOp domain, tile::PlanAttr plan) {
-    for (auto [axis, name, step] : {std::tuple("q", "tile_q", plan.getTileQ()), {"k", "tile_k", plan.getTileK()}})
-      if (domain.getAxis() == axis && int64_t(domain.getStep()) != step)
-        return domain.emitOpError() << "steps by " << domain.getStep() << ", the plan's " << name << " is " << step
-                                    << sizesRemedy(name, step);
-    return success();
+    const int64_t size = plan.getSize(domain.getAxis());
+    if (!size || int64_t(domain.getStep()) == size)
+      return success();
+    return domain.emitOpError() << "steps by " << domain.getStep() << " of " << domain.getAxis() << ", the plan has "
+                                << size << sizesRemedy(domain.getAxis(), size);
   }
 
   /// tile.warpgroup_row must name as many rows as a warpgroup of the plan holds.
@@ -169,10 +169,10 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
   }
 
   static LogicalResult verifyTouches(tile::TouchesOp touches, tile::PlanAttr plan) {
-    if (int64_t(touches.getTileRows()) == plan.getTileQ() && int64_t(touches.getTileColumns()) == plan.getTileK())
+    if (int64_t(touches.getTileRows()) == plan.getSize("q") && int64_t(touches.getTileColumns()) == plan.getSize("k"))
       return success();
     return touches.emitOpError() << "looks at a tile of " << touches.getTileRows() << " x " << touches.getTileColumns()
-                                 << ", the plan's is " << plan.getTileQ() << " x " << plan.getTileK();
+                                 << ", the plan's is " << plan.getSize("q") << " x " << plan.getSize("k");
   }
 
   static LogicalResult verifyParameter(tile::ParamOp param, tile::KernelOp kernel) {

@@ -1503,10 +1503,10 @@ class Cli(unittest.TestCase):
         self.assertTrue(result["check"]["o"]["pass"])
         self.assertEqual(result["plan"]["tileQ"], 32)
         text = self.attune("compile", "causal", "--arch", "sm_80", "--head-dim", 64, "--tile-q", 128, "--tile-k", 64, "--emit", "tile")
-        for field, size, found in [("q", 64, "'tile.load' op has 128 of q"), ("k", 32, "'tile.domain' op steps by 64")]:
-            edited = self.write("plan.tile.mlir", re.sub(rf"tile_{field} = \d+", f"tile_{field} = {size}", text, count=1))
+        for field, size, found in [("q", 64, "'tile.load' op has 128 of q"), ("k", 32, "'tile.domain' op steps by 64 of k")]:
+            edited = self.write("plan.tile.mlir", re.sub(rf"(plan <[^,]*\b{field}) \d+", rf"\1 {size}", text, count=1))
             self.attune("compile", edited, "--arch", "sm_80", "--emit", "cuda", code=1)
-            self.assertRegex(self.err, rf"plan\.tile\.mlir:\d+:\d+: error: {found}, the plan's tile_{field} is {size}; the plan and all ops have one size, for "
+            self.assertRegex(self.err, rf"plan\.tile\.mlir:\d+:\d+: error: {found}, the plan has {size}; the plan and all ops have one size, for "
                                        rf"another start from attn with --tile-{field} {size}\n")
 
     def test_simulate_finds_a_stage_of_q_that_never_moves(self):

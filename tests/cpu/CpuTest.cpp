@@ -427,7 +427,7 @@ TEST_CASE("float functions keep float32 accuracy and the special cases") {
   for (const Function &function : functions)
     for (int rows : {64, 1}) {
       std::string text = R"(
-tile.kernel @f(lse: optional out [b, h, q] f32) grid [b, h, q by ROWS] dtype f32 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<x, f32, rank 1>]} {
+tile.kernel @f(lse: optional out [b, h, q] f32) grid [b, h, q by ROWS] dtype f32 plan <q 64 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<x, f32, rank 1>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

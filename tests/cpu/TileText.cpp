@@ -130,7 +130,7 @@ std::string attune::test::tileText(const Case &t) {
   arg("kept", std::string(t.dropout ? "%pd" : "%p"));
   std::string text =
       R"(
-tile.kernel @kernel(q: in [b, h, q, d {D}] {T}, k: in [b, hkv, k, d {D}] {T}, v: in [b, hkv, k, dv {Dv}] {T}, o: out [b, h, q, dv {Dv}] {T}, lse: optional out [b, h, q] f32) grid [b, h, q by {tq}] dtype {T} plan <tile_q = {tq}, tile_k = {tk}, warps = 4, blocks_per_sm = 2> attributes {{tensors = [{tensors}], scalars = [{scalars}]{dropout}}} {{
+tile.kernel @kernel(q: in [b, h, q, d {D}] {T}, k: in [b, hkv, k, d {D}] {T}, v: in [b, hkv, k, dv {Dv}] {T}, o: out [b, h, q, dv {Dv}] {T}, lse: optional out [b, h, q] f32) grid [b, h, q by {tq}] dtype {T} plan <q {tq} x k {tk}, warps = 4, blocks_per_sm = 2> attributes {{tensors = [{tensors}], scalars = [{scalars}]{dropout}}} {{
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

@@ -36,7 +36,7 @@ std::string kernel(const std::string &body, const std::string &work = grid, cons
 sched.kernel @)" +
          name +
          R"((q: in [b, h, q, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   sched.for_work )" +
@@ -305,7 +305,7 @@ TEST_CASE("a block that claims tiles of work starts with its own") {
   text += R"(
 tile.launch [@first, @k dependent]
 sched.kernel @first() grid [n 1] arch "sm_80" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
 })";
   source = printed(text);
   INFO(source);
@@ -316,7 +316,7 @@ sched.kernel @first() grid [n 1] arch "sm_80" threads 32 blocks_per_sm 1 shared_
 TEST_CASE("parameters stand in the order in which a launch packs them") {
   // The kernel in front is the first to declare the workspace, which lies behind all that the caller passes.
   const std::string facts = R"( arch "sm_80" threads 32 blocks_per_sm 1 shared_bytes 0 dtype f32
-    plan <tile_q = 64, tile_k = 64, warps = 1, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 1, blocks_per_sm = 1> {
 })";
   mlir::MLIRContext context;
   Expected<std::string> source =
@@ -337,7 +337,7 @@ TEST_CASE("the extent of a captured tensor's dimension is the tensor's") {
   mlir::MLIRContext context;
   Expected<std::string> source = tests::printModule(context, R"(
 sched.kernel @k(y: out [n] i32) grid [n] arch "sm_80" threads 32 blocks_per_sm 1 shared_bytes 0 dtype f32
-    plan <tile_q = 64, tile_k = 64, warps = 1, blocks_per_sm = 1>
+    plan <q 64 x k 64, warps = 1, blocks_per_sm = 1>
     attributes {tensors = [#attn.tensor<ids, i32, rank 2>]} {
   %zero = arith.constant 0 : i32
   %rows = tile.axis_extent "tensors.ids.1" {tile.name = "rows"} : i32

@@ -77,7 +77,7 @@
 !v_part = !tile.tile<dv 16 x k 16, bf16, register, #sched.fragment<b, warps 4>>
 
 sched.kernel @softcap_causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
+    plan <q 128 x k 64, warps = 4, blocks_per_sm = 2>
     attributes {tensors = [#attn.tensor<slopes, f32, rank 1>], scalars = [#attn.scalar<cap, f32>]} {
   sched.for_work grid (%number) {
     %tile_rows = arith.constant 128 : i32

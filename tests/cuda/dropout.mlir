@@ -42,7 +42,7 @@
 !rows = !tile.tile<q 64, f32, register, #sched.fragment<rows, warps 4>>
 
 sched.kernel @dropped(q: in [b, h, q, d 64] f16, k: in [b, hkv, k, d 64] f16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype f16
-    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
+    plan <q 128 x k 64, warps = 4, blocks_per_sm = 2>
     attributes {dropout, tensors = [#attn.tensor<pattern, i8, rank 3>], pattern = #attn.blocks<pattern, 64 x 64>} {
   sched.for_work grid (%number) {
     %tile_rows = arith.constant 128 : i32

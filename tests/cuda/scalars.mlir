@@ -6,7 +6,7 @@
 // Every scalar op.
 
 sched.kernel @scalars(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1>
+    plan <q 128 x k 64, warps = 4, blocks_per_sm = 1>
     attributes {tensors = [#attn.tensor<x, f32, rank 1>, #attn.tensor<half, f16, rank 2>, #attn.tensor<brain, bf16, rank 0>,
                            #attn.tensor<int, i32, rank 1>, #attn.tensor<wide, i64, rank 1>, #attn.tensor<seen, i8, rank 1>],
                 scalars = [#attn.scalar<cap, f32>, #attn.scalar<window, i32>, #attn.scalar<shift, i64>, #attn.scalar<on, i1>]} {

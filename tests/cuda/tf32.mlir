@@ -27,7 +27,7 @@
 !b = !tile.tile<k 8 x d 16, i32, register, #sched.fragment<b, warps 4>>
 
 sched.kernel @exact(k: in [b, hkv, k, d 8] f32, o: out [b, h, q, dv 8] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 8192 dtype f32
-    plan <tile_q = 64, tile_k = 16, warps = 4, blocks_per_sm = 2> {
+    plan <q 64 x k 16, warps = 4, blocks_per_sm = 2> {
   sched.for_work grid (%number) {
     %tile_rows = arith.constant 64 : i32
     %work_queries = tile.axis_extent "q" : i32

@@ -1,7 +1,7 @@
 // Canonicalisation: what a loop over tiles carries for nothing.
 // RUN: attune-opt %s -canonicalize | FileCheck %s
 
-sched.kernel @carried() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 256 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @carried() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 256 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %end = arith.constant 9 : i32

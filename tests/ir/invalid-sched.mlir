@@ -62,24 +62,24 @@ func.func private @bad(!tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<96>>
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 0 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() grid [] arch "sm_80" threads 0 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 0 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 100 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() grid [] arch "sm_80" threads 100 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 100 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op 1056 threads is not a multiple of 32 up to 1024}}
-sched.kernel @bad() grid [] arch "sm_80" threads 1056 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 1056 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %zero = arith.constant 0 : i32
   %q = sched.shared "q_tile" at 0 : !tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.scale_shared' op multiplies shared elements of bf16, got '!tile.tile<stage 1 x q 128 x d 64, f16, shared, #sched.swizzle<128>>'}}
@@ -89,19 +89,19 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 2 shared_byt
 // -----
 
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 9223372036854792064, past shared_bytes 16384}}
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %0 = sched.shared "ring" at 9223372036854775680 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op attribute 'shared_bytes' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes -16384 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.shared' op attribute 'offset' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative}}
   %0 = sched.shared "ring" at -128 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
@@ -109,7 +109,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 // -----
 
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 24576, past shared_bytes 16384}}
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 16384 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %0 = sched.shared "ring" at 8192 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
@@ -117,20 +117,20 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // The last panel of a row is whole: 72 columns take 192 bytes in panels of 64, and 256 in panels of 128.
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 24576, past shared_bytes 24575}}
-sched.kernel @padded_to_64() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 24575 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @padded_to_64() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 24575 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %0 = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 72, bf16, shared, #sched.swizzle<64>>
 }
 
 // -----
 
 // expected-error @+1 {{'sched.kernel' op shared buffers end at byte 32768, past shared_bytes 32767}}
-sched.kernel @padded_to_128() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32767 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @padded_to_128() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32767 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %0 = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 72, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{expected grid, persistent or received}}
   sched.for_work dynamic (%number) {
   }
@@ -138,7 +138,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.for_work' op the body takes the number of a tile}}
   sched.for_work grid (%number, %count) {
   }
@@ -146,7 +146,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op needs at least the tile index}}
   "sched.for_tiles"(%i) <{operandSegmentSizes = array<i32: 0, 1, 0>}> ({
@@ -156,7 +156,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n) = (%i) below %i {
@@ -166,7 +166,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n) = (%i) below %i {
@@ -176,7 +176,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   // expected-error @+1 {{'sched.for_tiles' op initial, carried and next values differ in number or type}}
   sched.for_tiles (%n, %slot) = (%i) below %i {
@@ -193,84 +193,84 @@ func.func @outside() {
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.shared' op needs a shared tile, got '!tile.tile<q 128, f32, register>'}}
   %0 = sched.shared "s" at 0 : !tile.tile<q 128, f32, register>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.shared' op offset 64 is not a multiple of 128, which the swizzle relies on}}
   %0 = sched.shared "s" at 64 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op needs a register tile with a #sched.fragment layout, got '!tile.tile<q 128, f32, register>'}}
   %0 = sched.registers "s" : !tile.tile<q 128, f32, register>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op needs a register tile with a #sched.fragment layout, got '!tile.tile<q 128, f32, shared, #sched.fragment<rows, warps 4>>'}}
   %0 = sched.registers "s" : !tile.tile<q 128, f32, shared, #sched.fragment<rows, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 64 x k 64, f32, register, #sched.fragment<c, warps 8>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 64 x k 64, f32, register, #sched.fragment<c, warps 8>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the columns of '!tile.tile<q 64 x dv 72, f32, register, #sched.fragment<c, warps 2 x 2>>' do not give each of 2 warps a multiple of 8}}
   %0 = sched.registers "acc" : !tile.tile<q 64 x dv 72, f32, register, #sched.fragment<c, warps 2 x 2>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the block has 4 warps, fewer than the 8 that hold '!tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4 x 2>>'}}
   %0 = sched.registers "acc" : !tile.tile<q 64 x dv 64, f32, register, #sched.fragment<c, warps 4 x 2>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 128 x d 8, bf16, register, #sched.fragment<a, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 128 x d 8, bf16, register, #sched.fragment<a, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<k 64 x d 8, bf16, register, #sched.fragment<b, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<k 64 x d 8, bf16, register, #sched.fragment<b, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<q 48, f32, register, #sched.fragment<rows, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<q 48, f32, register, #sched.fragment<rows, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.registers' op the tile '!tile.tile<k 4, f32, register, #sched.fragment<columns, warps 4>>' is smaller than one fragment a warp}}
   %0 = sched.registers "s" : !tile.tile<k 4, f32, register, #sched.fragment<columns, warps 4>>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.get' op needs a register buffer with a #sched.fragment layout, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>'}}
@@ -279,7 +279,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   // expected-error @+1 {{'sched.get' op a lane's array has 3 dimensions, got 2 indices}}
@@ -288,7 +288,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   %x = arith.constant 0.0 : f32
@@ -298,7 +298,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %m = sched.registers "m" : !tile.tile<q 128, f32, register, #sched.fragment<rows, warps 4>>
@@ -308,7 +308,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %ring = sched.shared "ring" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.slot' op gives the ring's tile without its stage axis}}
@@ -317,7 +317,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %k = sched.shared "k" at 0 : !tile.tile<k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.slot' op gives the ring's tile without its stage axis}}
@@ -326,7 +326,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.slice' op removes one leading dimension for each index}}
@@ -335,7 +335,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.slice' op removes one leading dimension for each index}}
@@ -344,7 +344,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'sched.slice' op begins dimensions for what accesses several elements, sched.load_elements, sched.store_elements and sched.store_eights; give the others their own indices}}
@@ -354,7 +354,7 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
@@ -364,7 +364,7 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.load_elements' op reads pairs of f32, bf16 or f16 with one index for each dimension, got '!tile.view<4, bf16>' and 3}}
@@ -373,7 +373,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 
 // -----
 
-sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %C = tile.param "counts" : !tile.view<2, i64>
@@ -383,7 +383,7 @@ sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 12
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %LSE = tile.param "lse" : !tile.view<3, f32>
@@ -393,7 +393,7 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
-sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %C = tile.param "counts" : !tile.view<2, i64>
   // expected-error @+1 {{'sched.in_pairs' op asks for pairs of f32, bf16 or f16 along a last dimension, got '!tile.view<2, i64>'}}
   %x = sched.in_pairs %C : !tile.view<2, i64>
@@ -401,7 +401,7 @@ sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 12
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %lse = tile.param "lse" : !tile.view<3, f32>
@@ -411,7 +411,7 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %lse = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'sched.add_integer' op adds to a view of i64 with one index for each dimension, got '!tile.view<3, f32>' and 3}}
@@ -420,7 +420,7 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
-sched.kernel @bad(lse: in [k] bf16) grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(lse: in [k] bf16) grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %L = tile.param "lse" : !tile.view<1, bf16>
@@ -431,7 +431,7 @@ sched.kernel @bad(lse: in [k] bf16) grid [] arch "sm_80" threads 128 blocks_per_
 
 // -----
 
-sched.kernel @bad(lse: in [k] f32) grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(lse: in [k] f32) grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %L = tile.param "lse" : !tile.view<1, f32>
@@ -442,14 +442,14 @@ sched.kernel @bad(lse: in [k] f32) grid [] arch "sm_80" threads 128 blocks_per_s
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.wait_copies' op pending must not be negative}}
   sched.wait_copies pending -1
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -460,7 +460,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -471,7 +471,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
   %a = sched.registers "a" : !tile.tile<q 128 x d 64, bf16, register, #sched.fragment<a, warps 4>>
@@ -503,7 +503,7 @@ func.func private @bad(!sched.tensor_map<64 x 12, bf16>)
 // -----
 
 // expected-error @+1 {{'sched.kernel' op roles have 4 warps, the block has 12}}
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   sched.role "a" warps 4 {
   }
 }
@@ -512,7 +512,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // Eight registers a warpgroup more than there are: the last one would wait for them for ever.
 // expected-error @+1 {{'sched.kernel' op roles take 65536 registers, a block of 384 threads has 64512 at its launch; give a role fewer}}
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   sched.role "a" warps 4 registers 48 {
   }
   sched.role "b" warps 8 registers 232 {
@@ -521,7 +521,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op needs at least one warp}}
   sched.role "a" warps 0 { }
   sched.role "b" warps 12 { }
@@ -529,7 +529,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op 9223372036854775807 warps are more than a block has, 32}}
   sched.role "a" warps 9223372036854775807 { }
   sched.role "b" warps 12 { }
@@ -537,7 +537,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op 9223372036854775807 registers is not a multiple of 8 from 24 to 256}}
   sched.role "a" warps 4 registers 9223372036854775807 { }
   sched.role "b" warps 8 registers 232 { }
@@ -545,7 +545,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op 6 warps are not whole warpgroups, which `registers` needs}}
   sched.role "a" warps 6 registers 64 { }
   sched.role "b" warps 6 { }
@@ -553,7 +553,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.role' op 20 registers is not a multiple of 8 from 24 to 256}}
   sched.role "a" warps 4 registers 20 { }
   sched.role "b" warps 8 { }
@@ -561,14 +561,14 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.for_work' op `from` and `below` belong to the order persistent, which has both}}
   sched.for_work persistent (%number, %count) { }
 }
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op the body takes the number of a tile, a count, and the carried values}}
   sched.for_work persistent from %z below %z carries (%z, %z) (%number, %count, %stage) {
@@ -578,7 +578,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op initial, carried and next values differ in number or type}}
   sched.for_work persistent from %z below %z carries (%z, %z) (%number, %count, %stage, %phase) {
@@ -588,7 +588,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op `from` and `below` belong to the order persistent, which has both}}
   sched.for_work received from %z below %z carries (%z) (%count, %stage) {
@@ -598,7 +598,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op carries values, but a block has one tile in this order}}
   sched.for_work grid carries (%z) (%number, %stage) {
@@ -608,14 +608,14 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.thread_id' op is `in_role` outside of a role}}
   %i = sched.thread_id in_role : i32
 }
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   sched.role "a" warps 12 {
     sched.for_work grid (%number) {
       // expected-error @+1 {{'sched.thread_id' op is in a role and not `in_role`}}
@@ -626,7 +626,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.for_work' op `sched.next` must say first which tile of work is the next: its number, i32}}
   sched.for_work persistent from %z below %z (%number, %count) { }
@@ -634,7 +634,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   sched.for_work persistent from %z below %z (%number, %count) {
     %counter = tile.param "q" : !tile.view<4, bf16>
@@ -655,7 +655,7 @@ sched.for_work persistent from %z below %z (%number, %count) {
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.wait_launch' op is in a kernel that no tile.launch starts while another one runs}}
   sched.wait_launch
 }
@@ -663,9 +663,9 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 // -----
 
 tile.launch [@first, @bad dependent]
-sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
 }
-sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0 : i32
   %view = tile.param "part" : !tile.view<1, f32>
   %part = tile.element %view[%zero] in_range [true] : !tile.view<1, f32> (i32) -> f32
@@ -678,9 +678,9 @@ sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blo
 // -----
 
 tile.launch [@first, @bad dependent]
-sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
 }
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   sched.for_work grid (%number) { }
   // expected-error @+1 {{'sched.wait_launch' op comes after sched.for_work, which may read what the kernel before writes; move it in front of all roles, work and accesses of operands}}
   sched.wait_launch
@@ -689,9 +689,9 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_90a
 // -----
 
 tile.launch [@first, @bad dependent]
-sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
 }
-sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<lengths, i32, rank 1>]} {
+sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<lengths, i32, rank 1>]} {
   sched.for_work grid (%number) {
     %lengths = tile.param "tensors.lengths" : !tile.view<1, i32>
     %length = tile.element %lengths[%number] in_range [false] : !tile.view<1, i32> (i32) -> i32
@@ -705,9 +705,9 @@ sched.kernel @bad(part: workspace [b] f32) grid [b] arch "sm_90a" threads 32 blo
 // -----
 
 tile.launch [@first, @bad dependent]
-sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @first() grid [n 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
 }
-sched.kernel @bad() grid [n 4] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [n 4] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   sched.for_work persistent from %z below %z (%number, %count) {
     // expected-error @+1 {{'sched.wait_launch' op is in work that a block repeats; move it in front of that}}
@@ -718,7 +718,7 @@ sched.kernel @bad() grid [n 4] arch "sm_90a" threads 32 blocks_per_sm 1 shared_b
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16, counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16, counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   sched.for_work grid (%number) {
     %counter = tile.param "counter" : !tile.view<1, i32>
     // expected-error @+1 {{'sched.claim_work' op is for the order persistent, not grid}}
@@ -728,21 +728,21 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16, counter: workspace [counters 1] i3
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.ring' op offset 4 is not a multiple of 8, the size of a barrier}}
   %r = sched.ring "k" at 4 filled_by 1 emptied_by 1 : !sched.ring<2>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.ring' op needs at least one arrival to fill a stage and one to empty it}}
   %r = sched.ring "k" at 8 filled_by 0 emptied_by 1 : !sched.ring<2>
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -752,7 +752,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.sync_warps' op 100 threads is not a multiple of 32 up to 1024}}
@@ -761,7 +761,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.arrive_warps' op 0 threads is not a multiple of 32 up to 1024}}
@@ -770,7 +770,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.tensor_map' op needs a view of two to four dimensions, rows and columns last, of 'f16'}}
   %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, f16>
@@ -778,7 +778,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.tensor_map' op boxes are 64 bytes wide, panels 128}}
   %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 32, bf16>
@@ -786,7 +786,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -799,7 +799,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
@@ -812,7 +812,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -824,7 +824,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
@@ -835,7 +835,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 3
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 16384 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 16384 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %x = arith.constant 1.0 : f32
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x k 64 x d 64, bf16, shared>
@@ -845,7 +845,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared>
@@ -856,21 +856,21 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.wait_boxes' op pending must not be negative}}
   sched.wait_boxes pending -1
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   // expected-error @+1 {{'sched.mma_wait' op pending must not be negative}}
   sched.mma_wait pending -1
 }
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %k = sched.shared "k" at 0 : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
   // expected-error @+1 {{'sched.mma_wait' op completes register tiles, got '!tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>'}}
   sched.mma_wait pending 0 completes(%k) : !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>
@@ -878,7 +878,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 4>>
@@ -890,7 +890,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 264, f32, register, #sched.fragment<c, warps 8>>
@@ -902,7 +902,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -914,7 +914,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -926,7 +926,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -938,7 +938,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -950,7 +950,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -962,7 +962,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   %s = sched.registers "s" : !tile.tile<q 128 x k 64, f32, register, #sched.fragment<c, warps 8>>
@@ -974,7 +974,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 384 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible, of two flags}}
   %n:4 = sched.next_visible from %z below %z {
@@ -985,7 +985,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region takes a tile's index (i32) and ends with sched.visible, of two flags}}
@@ -997,7 +997,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region of `groups` takes a group's index (i32) and ends with sched.visible, of one flag}}
@@ -1012,7 +1012,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region of `groups` takes a group's index (i32) and ends with sched.visible, of one flag}}
@@ -1027,7 +1027,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
@@ -1043,7 +1043,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op has 2 values of a search before; its origin, visible and full are needed}}
@@ -1055,7 +1055,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region asks for 1 parts of the rows, results are for 2}}
@@ -1067,7 +1067,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op finds parts' first tiles with answers of a search before, which say nothing of parts; search without `seen`}}
@@ -1079,7 +1079,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op has 1 ends of tiles that it goes without; each two are a begin and an end}}
@@ -1091,7 +1091,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   %z = arith.constant 0 : i32
   %t = arith.constant true
   // expected-error @+1 {{'sched.next_visible' op the region has effects; the lanes of a warp evaluate it for different tiles}}
@@ -1104,7 +1104,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 1 shared_byte
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.for_work' op the body takes a count, and the carried values}}
   sched.for_work received (%b, %h, %q0, %count) {
   }
@@ -1112,7 +1112,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 // -----
 
-sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   // expected-error @+1 {{'sched.for_work' op `sched.next` must say first whether there is another tile of work: 1 or 0, i32}}
   sched.for_work received (%count) {
   }
@@ -1120,7 +1120,7 @@ sched.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] arch "sm_80"
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 2 x field 4, i32, shared>
   // expected-error @+1 {{'sched.send' op takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got '!tile.tile<stage 2 x message 2 x field 4, i32, shared>'}}
@@ -1129,7 +1129,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 4, f32, shared>
   // expected-error @+1 {{'sched.receive' op takes a shared tile of 1 x 2, 4, 8 or 12 i32 a stage, got '!tile.tile<stage 2 x message 1 x field 4, f32, shared>'}}
@@ -1138,7 +1138,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %c0 = arith.constant 0 : i32
   %0 = sched.shared "tasks" at 0 : !tile.tile<stage 2 x message 1 x field 2, i32, shared>
   // expected-error @+1 {{'sched.send' op has 3 values, a message of this tile 1 to 2}}
@@ -1147,7 +1147,7 @@ sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_byte
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x distance 127, f32, shared>
   // expected-error @+1 {{'sched.load_pair' op reads 'f32' and 'i32' from '!tile.tile<stage 2 x distance 127, f32, shared>', whose elements are 'f32'}}
@@ -1156,7 +1156,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x distance 127, f32, shared>
   // expected-error @+1 {{'sched.load_shared' op reads 'i32' from '!tile.tile<stage 2 x distance 127, f32, shared>', whose elements are 'f32'}}
@@ -1165,7 +1165,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
   %r = sched.registers "r" : !tile.tile<k 64, f32, register, #sched.fragment<columns, warps 4>>
@@ -1175,7 +1175,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 2 x k 64, f32, shared>
   %r = sched.registers "r" : !tile.tile<k 32, f32, register, #sched.fragment<threads, warps 1>>
@@ -1185,7 +1185,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 4096 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.extent' op asks for dimension 4 of '!tile.view<4, bf16>'}}
   %n = sched.extent %K, 4 : !tile.view<4, bf16>
@@ -1194,54 +1194,54 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 1
 // -----
 
 // expected-error @+1 {{has "sched.ping_pong", which is for kernels with producer warps; give sched.roles}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.ping_pong} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.ping_pong} {
 }
 
 // -----
 
 // expected-error @+1 {{has "sched.persistent", which is for kernels with producer warps; give sched.roles}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.persistent} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.persistent} {
 }
 
 // -----
 
 // expected-error @+1 {{has "sched.longest_first", which is a mark of a kernel}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first = 1 : i64} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first = 1 : i64} {
 }
 
 // -----
 
 // expected-error @+1 {{has sched.roles of [1]; they stand on a tile.kernel, as [#sched.role<"producer", warps 4, registers 24>, ...]}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [1]} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [1]} {
 }
 
 // -----
 
 // expected-error @+1 {{has two roles of the name "a"}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"a", warps 8>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"a", warps 8>]} {
 }
 
 // -----
 
 // expected-error @+1 {{role "a" has 33 warps; a block has 1 to 32}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 33>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 33>]} {
 }
 
 // -----
 
 // expected-error @+1 {{role "a" has 25 registers; a thread has 24 to 256 of them, a multiple of 8}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4, registers 25>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4, registers 25>]} {
 }
 
 // -----
 
 // expected-error @+1 {{a role needs a name}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"", warps 4>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"", warps 4>]} {
 }
 
 // -----
 
-tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   // expected-error @+1 {{'arith.addi' op has a sched.ring, but gives no tile in shared memory, and takes none to memory}}
   %x = arith.addi %c0, %c0 {sched.ring = #sched.ring<stages 2>} : i32
@@ -1249,7 +1249,7 @@ tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 1
 
 // -----
 
-tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   // expected-error @+1 {{'arith.addi' op has a sched.ring of 2 : i64, which does not say how deep it is; write #sched.ring<stages 2>}}
   %x = arith.addi %c0, %c0 {sched.ring = 2 : i64} : i32
@@ -1257,7 +1257,7 @@ tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 1
 
 // -----
 
-tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   // expected-error @+1 {{a ring of 0 stages; it has 1 to 64}}
   %x = arith.addi %c0, %c0 {sched.ring = #sched.ring<stages 0>} : i32
@@ -1265,7 +1265,7 @@ tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 1
 
 // -----
 
-tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   // expected-error @+1 {{warps 3 to 2 are none of a role}}
   %x = arith.addi %c0, %c0 {sched.ring = #sched.ring<stages 2, "producer" warps 3 to 2>} : i32
@@ -1273,7 +1273,7 @@ tile.kernel @bad(k: in [b, h, k, d 64] bf16) grid [] dtype bf16 plan <tile_q = 1
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 16384 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 16384 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "s" at 0 : !tile.tile<stage 1 x k 64 x q 64, bf16, shared>
   %x = sched.registers "x" : !tile.tile<k 64 x q 64, f32, register, #sched.fragment<c, warps 4>>
@@ -1283,7 +1283,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
   // expected-error @+1 {{'sched.load_byte' op takes a view of i8 with one index for each dimension, got '!tile.view<4, bf16>' and 4}}
@@ -1292,7 +1292,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <q 64 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 64 x d 64, f32, shared, #sched.swizzle<128>>
   %r = sched.registers "r" : !tile.tile<q 64 x d 64, f32, register, #sched.fragment<c, warps 4 x 2>>
@@ -1302,7 +1302,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_byt
 
 // -----
 
-sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 32, i32, shared, #sched.swizzle<128>>
   %r = sched.registers "r" : !tile.tile<q 64 x d 64, f32, register, #sched.fragment<c, warps 4 x 2>>
@@ -1312,7 +1312,7 @@ sched.kernel @bad() grid [] arch "sm_90a" threads 256 blocks_per_sm 1 shared_byt
 
 // -----
 
-tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %DQ = tile.param "dq" : !tile.view<4, f32>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 96 x d 64, f32, shared, #sched.swizzle<128>>
@@ -1322,7 +1322,7 @@ tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype
 
 // -----
 
-tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %DQ = tile.param "dq" : !tile.view<4, f32>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
@@ -1332,7 +1332,7 @@ tile.kernel @bad(dq: accumulate [b, h, q, d 64] f32) grid [b, h, q by 128] dtype
 
 // -----
 
-tile.kernel @bad(dq: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(dq: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %DQ = tile.param "dq" : !tile.view<3, f32>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
@@ -1342,7 +1342,7 @@ tile.kernel @bad(dq: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <t
 
 // -----
 
-tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %DQ = tile.param "dq" : !tile.view<4, bf16>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
@@ -1352,7 +1352,7 @@ tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 
 
 // -----
 
-tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %DQ = tile.param "dq" : !tile.view<4, bf16>
   %s = sched.shared "s" at 0 : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>

@@ -36,92 +36,104 @@ func.func private @bad(!tile.tile<q 16, f32, global>)
 
 // -----
 
-// expected-error @+1 {{tile 120 x 64 is not made of positive multiples of 16}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 120, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+// expected-error @+1 {{the tile's size along q is 120, no positive multiple of 16}}
+tile.kernel @bad() grid [] dtype bf16 plan <q 120 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
-// expected-error @+1 {{tile 128 x 0 is not made of positive multiples of 16}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 0, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+// expected-error @+1 {{the tile's size along k is 0, no positive multiple of 16}}
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 0, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+}
+
+// -----
+
+// expected-error @+1 {{axis q has two sizes}}
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x q 64, warps = 4, blocks_per_sm = 2> {
+}
+
+// -----
+
+// expected-error @+1 {{such as <q 128 x k 64, warps = 4, blocks_per_sm = 2>; tile_q is none of them (scripts/rename-ir brings older text to this form)}}
+tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
 // expected-error @+1 {{warps and blocks_per_sm must be positive}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 0> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 0> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{dv_warps 3 does not divide 4 warps}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2, dv_warps = 3> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2, dv_warps = 3> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{dv_warps 0 does not divide 4 warps}}
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2, dv_warps = 0> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2, dv_warps = 0> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op dtype 'f64' is not f16, bf16 or f32}}
-tile.kernel @bad() grid [] dtype f64 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype f64 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op parameter 'q' is '!tile.view<4, bf16>', not '!tile.view<4, f16>'}}
   %0 = tile.param "q" : !tile.view<4, f16>
 }
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op parameter 'lse' is '!tile.view<3, f32>', not '!tile.view<4, f32>'}}
   %0 = tile.param "lse" : !tile.view<4, f32>
 }
 
 // -----
 
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.axis_extent' op no operand of the kernel has an axis d whose extent the launch gives}}
   %0 = tile.axis_extent "d" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op parameter 'keep_scale' is 'f32', not 'i32'}}
   %0 = tile.param "keep_scale" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op parameter 'seed' is 'i64', not 'i32'}}
   %0 = tile.param "seed" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<slopes, f32, rank 1>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<slopes, f32, rank 1>]} {
   // expected-error @+1 {{'tile.param' op parameter 'tensors.slopes' is '!tile.view<1, f32>', not '!tile.view<2, f32>'}}
   %0 = tile.param "tensors.slopes" : !tile.view<2, f32>
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, scalars = [#attn.scalar<cap, f32>]} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, scalars = [#attn.scalar<cap, f32>]} {
   // expected-error @+1 {{'tile.param' op parameter 'scalars.cap' is 'f32', not 'i32'}}
   %0 = tile.param "scalars.cap" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.param' op the kernel has no parameter 'tensors.slopes'}}
   %0 = tile.param "tensors.slopes" : !tile.view<1, f32>
 }
@@ -145,19 +157,19 @@ func.func @outside() -> i32 {
 // -----
 
 // expected-error @+1 {{'tile.kernel' op declares operand 'q' twice}}
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has axis d of operand 'k' with another extent than in another operand}}
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 128] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 128] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{operand "q" has axis b twice}}
-tile.kernel @bad(q: in [b, b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, b] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
@@ -179,38 +191,38 @@ func.func @type(%view: !tile.view<1, bf16>, %x: i32) -> i32 {
 // -----
 
 // expected-error @+1 {{expected in, out, accumulate or workspace}}
-tile.kernel @bad(q: inout [b] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: inout [b] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{operand "q" has element type 'f64'; use f32, f16, bf16, i32, i64, or i8 for bool}}
-tile.kernel @bad(q: in [b] f64) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b] f64) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{axis "d" has extent -1, required is 1 to 2147483647}}
-tile.kernel @bad(q: in [b, d -1] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, d -1] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.block_index' op the kernel's grid has no axis k}}
   %0 = tile.block_index "k" : i32
 }
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
   %0 = tile.domain k by 64
 }
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op needs at least one segment, each with a begin, an end and a kind}}
   %0 = "tile.domain"(%i, %i) <{axis = "k", step = 64 : i64, full = array<i1: true, false>, operandSegmentSizes = array<i32: 1, 1, 0>}> ({}, {}) : (i32, i32) -> !tile.domain
@@ -218,7 +230,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{expected 'full' or 'partial'}}
   %0 = tile.domain k by 64 [%i, %i) half
@@ -226,7 +238,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op step must be positive}}
   %0 = tile.domain k by 0 [%i, %i) full
@@ -234,7 +246,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<p, i8, rank 2>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<p, i8, rank 2>]} {
   %i = tile.block_index "b" : i32
   %p = tile.param "tensors.p" : !tile.view<2, i8>
   // expected-error @+1 {{'tile.touches' op takes 2 indices for a pattern of rank 2, the tile's first row and key last; got 1}}
@@ -243,7 +255,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %q = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.touches' op reads flags, elements of i8; got '!tile.view<3, f32>'}}
@@ -252,7 +264,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<p, i8, rank 2>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<p, i8, rank 2>]} {
   %i = tile.block_index "b" : i32
   %p = tile.param "tensors.p" : !tile.view<2, i8>
   // expected-error @+1 {{'tile.touches' op sizes of tiles and blocks must be positive}}
@@ -261,7 +273,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op the region of `where` takes a tile's index (i32), in rounds the round (i32) too, and yields whether it is visited and whether it is full (i1, i1)}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
@@ -272,7 +284,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op the region of `where` has effects}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
@@ -287,7 +299,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.domain' op has `groups` without `where`: they are groups of tiles of which each is asked}}
   %0 = tile.domain k by 64 [%i, %i) partial groups {
@@ -299,7 +311,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %true = arith.constant true
   // expected-error @+1 {{'tile.domain' op the region of `groups` takes a group's index (i32), in rounds the round (i32) too, and yields whether any of its tiles may be visited (i1)}}
@@ -314,7 +326,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %true = arith.constant true
   // expected-error @+1 {{'tile.domain' op the region of `groups` has effects}}
@@ -332,7 +344,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op tiles lie within two ends, a begin and an end}}
@@ -344,7 +356,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op the body takes the first row (i32), the partial flag (i1), of a domain with `times` the iteration (i32), and the carried values}}
@@ -356,7 +368,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   %c = arith.constant 0.0 : f32
@@ -370,7 +382,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   %c = arith.constant 0.0 : f32
@@ -383,7 +395,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(lse: in [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(lse: in [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %L = tile.param "lse" : !tile.view<3, bf16>
   // expected-error @+1 {{'tile.load' op copies single values to shared memory as they are, of 32 bits, not 'bf16' to 'bf16'; load the vector to registers, and convert it}}
@@ -392,7 +404,7 @@ tile.kernel @bad(lse: in [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.load' op takes 3 indices (the leading dimensions and the first row), got 2}}
@@ -401,7 +413,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.load' op needs a tile of one or two axes, got '!tile.tile<stage 2 x q 128 x d 64, bf16, shared>'}}
@@ -410,7 +422,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -421,7 +433,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %c = arith.constant 0.0 : f32
@@ -432,7 +444,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -443,7 +455,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.element' op a view of rank 3 takes 3 indices and in_range flags}}
@@ -452,7 +464,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
   // expected-error @+1 {{'tile.element' op a view of rank 3 takes 3 indices and in_range flags}}
@@ -461,7 +473,7 @@ tile.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @+1 {{'tile.element' op elements of '!tile.view<4, bf16>' are 'f32'}}
@@ -470,7 +482,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.splat' op the scalar and the elements differ in type}}
   %0 = tile.splat %c : f32 -> !tile.tile<q 128, bf16, register>
@@ -478,7 +490,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128, f32, register>
   // expected-error @+1 {{'tile.convert' op tiles '!tile.tile<q 128, f32, register>' and '!tile.tile<k 128, f32, register>' have different axes}}
@@ -487,7 +499,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.convert' op makes negative floats 0 where it packs 16 bits in an `a` fragment, got '!tile.tile<q 128 x k 64, bf16, register>'; use a maximum with 0 in a map}}
@@ -496,7 +508,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] f16) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] f16) grid [b, h, q by 128] dtype f16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, f16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, f16> -> !tile.tile<q 128 x d 64, f16, shared>
@@ -506,7 +518,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] f16) grid [b, h, q by 128] dtype f16 plan
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -516,7 +528,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %b = tile.block_index "b" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%b, %b, %b] limit %b : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -527,7 +539,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, shared> -> !tile.tile<q 128, bf16, shared>
@@ -540,7 +552,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -553,7 +565,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -566,7 +578,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -579,7 +591,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -592,7 +604,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -605,7 +617,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -618,7 +630,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -631,7 +643,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, shared>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, shared> -> !tile.tile<q 128 x d 64, bf16, shared>
@@ -647,7 +659,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -657,7 +669,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -667,7 +679,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -680,7 +692,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -690,7 +702,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x d 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x d 64, f32, register> -> !tile.tile<q 128 x d 64, f32, register>
@@ -702,7 +714,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 56, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 56, f32, register> -> !tile.tile<q 128 x k 56, f32, register>
@@ -714,7 +726,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -726,7 +738,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.map' op needs one origin for each coordinate}}
   %0 = "tile.map"() <{axes = ["q"], operandSegmentSizes = array<i32: 0, 0, 0>}> ({
@@ -736,7 +748,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %c = arith.constant 0.0 : f32
   // expected-error @+1 {{'tile.map' op result '!tile.tile<q 128, f32, register>' has no axis k}}
@@ -748,7 +760,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, f32, register>
@@ -761,7 +773,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -774,7 +786,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -787,7 +799,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.map' op the region must yield one 'f32'}}
   %0 = tile.map() at(q = %i) -> !tile.tile<q 128, f32, register> {
@@ -798,7 +810,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   // expected-error @+1 {{'tile.map' op the region must yield one 'f32'}}
   %0 = tile.map() at(q = %i) -> !tile.tile<q 128, f32, register> {
@@ -809,7 +821,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -821,7 +833,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -833,7 +845,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.map' op columns must go from a multiple of 16 to a greater one within result '!tile.tile<q 128 x k 64, f32, register>'}}
@@ -845,7 +857,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   // expected-error @+1 {{'tile.map' op with columns the first input must have the type of the result}}
@@ -857,7 +869,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0_f32 = tile.splat %c0 : f32 -> !tile.tile<q 128, f32, register>
   %t0 = tile.convert %t0_f32 : !tile.tile<q 128, f32, register> -> !tile.tile<q 128, f32, register>
@@ -871,7 +883,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %zero = arith.constant 0 : i32
   %f = arith.constant true
   // expected-error @+1 {{'tile.map' op holds nothing where its flag is false; only maps with the same only_if may take it}}
@@ -888,7 +900,7 @@ tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "q" : i32
   %t = tile.map() at(distance = %i) -> !tile.tile<distance 192, i32, register> {
   ^bb0(%d: i32):
@@ -903,7 +915,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<bias, bf16, rank 3>]} {
   %i = tile.block_index "q" : i32
   %B = tile.param "tensors.bias" : !tile.view<3, bf16>
   // expected-error @+1 {{'tile.window' op a view of rank 3 takes 3 indices, got 2}}
@@ -912,7 +924,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<bias, bf16, rank 3>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<bias, bf16, rank 3>]} {
   %i = tile.block_index "q" : i32
   %B = tile.param "tensors.bias" : !tile.view<3, bf16>
   // expected-error @+1 {{'tile.window' op gives a shared tile of two axes with the elements of a view of two dimensions or more, got '!tile.tile<q 128 x k 64, f32, shared>' of '!tile.view<3, bf16>'}}
@@ -922,98 +934,98 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has axis q in its grid, which no operand has; declare an operand with it, or give it an extent}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has axis b twice in its grid}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b, b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{operand "k" has 7 axes; the most is 6}}
-tile.kernel @bad(k: in [b, hkv, k by 16, x, y, z, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(k: in [b, hkv, k by 16, x, y, z, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{axis "d" counts tiles of 2; required is 1 to 2147483647, and 1 for an axis of fixed extent}}
-tile.kernel @bad(k: in [b, hkv, k, d 64 by 2] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(k: in [b, hkv, k, d 64 by 2] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.launch' op the module has no kernel @second}}
 tile.launch @pair [@first, @second dependent]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.launch' op the first kernel depends on none}}
 tile.launch @pair [@first dependent]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.launch' op its kernels derive axis "split" in two ways}}
 tile.launch @pair [@first, @second]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 64>]} {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 64>]} {
 }
-tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 32>]} {
+tile.kernel @second(k: in [b, hkv, k, d 64] bf16) grid [b, split] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 32>]} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op is left out by the extent of axis "h", which no operand has; declare an operand with it}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.skipped_if = [#tile.bound<"b">, #tile.bound<"k" most "h">]} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.skipped_if = [#tile.bound<"b">, #tile.bound<"k" most "h">]} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has tile.skipped_if, which is no list of #tile.bound}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.skipped_if = []} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.skipped_if = []} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has tile.fallback_of, which names no kernel}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.fallback_of = "other"} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.fallback_of = "other"} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.launch' op starts "first" in place of @other, which is no kernel of it}}
 tile.launch @pair [@first]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.fallback_of = @other} {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.fallback_of = @other} {
 }
-tile.kernel @other(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @other(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
 }
 
 // -----
 
 // expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "splits", "pages", "slots", "work_items" or "tile_rows"}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
 }
 
 // -----
 
 // expected-error @+1 {{axis "split" is derived by tiles of 0 and 1 blocks a multiprocessor; both are positive}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 0>]} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "split", rule = "splits", by = 0>]} {
 }
 
 // -----
 
 // expected-error @+1 {{'tile.kernel' op has tile.derived, which is no list of #tile.derived}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = ["row"]} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = ["row"]} {
 }
 
 // -----
 
-tile.kernel @bad(lse: in [b, h] f32) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(lse: in [b, h] f32) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %group = tile.param "group" : i32
   %V = tile.param "lse" : !tile.view<2, f32>
   // expected-error @+1 {{'tile.group_rows' op takes a view of at least three dimensions, batches, heads and queries, got '!tile.view<2, f32>'}}
@@ -1022,7 +1034,7 @@ tile.kernel @bad(lse: in [b, h] f32) grid [b] dtype bf16 plan <tile_q = 128, til
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %group = tile.param "group" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %rows = tile.group_rows %Q by %group : !tile.view<4, bf16>
@@ -1033,24 +1045,24 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 
 // -----
 
 // expected-error @+1 {{axis "k" is derived by "pages", which is `of` a dimension tensors.NAME.1 of their table}}
-tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "k", rule = "pages", by = 64>]} {
+tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "k", rule = "pages", by = 64>]} {
 }
 
 // -----
 
 // expected-error @+1 {{axis "row" is derived by "rows", which is `of` nothing}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "rows", of = "tensors.t.1">]} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "rows", of = "tensors.t.1">]} {
 }
 
 // -----
 
 // expected-error @+1 {{axis "work_item" is derived by "work_items", which is `of` an axis of rows}}
-tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "work_item", rule = "work_items", of = "tensors.t.1">]} {
+tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "work_item", rule = "work_items", of = "tensors.t.1">]} {
 }
 
 // -----
 
-tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tensors = [#attn.tensor<table, i32, rank 1>]} {
+tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tensors = [#attn.tensor<table, i32, rank 1>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %table = tile.param "tensors.table" : !tile.view<1, i32>
   // expected-error @+1 {{'tile.paged_rows' op takes a view of at least three dimensions, pages, heads and slots, and a table of i32 of two, got '!tile.view<4, bf16>' and '!tile.view<1, i32>'}}
@@ -1059,7 +1071,7 @@ tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 p
 
 // -----
 
-tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {tensors = [#attn.tensor<table, i32, rank 2>]} {
+tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tensors = [#attn.tensor<table, i32, rank 2>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %table = tile.param "tensors.table" : !tile.view<2, i32>
   // expected-error @+1 {{'tile.paged_rows' op has pages of 32, which "k" has not}}
@@ -1070,14 +1082,14 @@ tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 p
 
 // expected-error @+1 {{'tile.launch' op its kernels declare operand "k" in two ways}}
 tile.launch @pair [@first, @second]
-tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @first(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
-tile.kernel @second(k: in [b, hkv, k, d 64] f16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @second(k: in [b, hkv, k, d 64] f16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -1088,7 +1100,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, bf16>
   %c = arith.constant 0.0 : f32
@@ -1099,7 +1111,7 @@ tile.kernel @bad(x: out [b, h, q] bf16) grid [b, h, q by 128] dtype bf16 plan <t
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -1111,7 +1123,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, i32>
   %c = arith.constant 0.0 : f32
@@ -1122,7 +1134,7 @@ tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, i32>
   %n = tile.splat %i : i32 -> !tile.tile<q 128, i32, register>
@@ -1132,7 +1144,7 @@ tile.kernel @bad(x: out [b, h, q] i32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] i64) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] i64) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, i64>
   %n = tile.splat %i : i32 -> !tile.tile<q 128, i32, register>
@@ -1142,7 +1154,7 @@ tile.kernel @bad(x: out [b, h, q] i64) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -1154,7 +1166,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full
   // expected-error @+1 {{'tile.for_blocks' op takes the iteration number of a domain that has none; give the domain `times`}}
@@ -1164,7 +1176,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %true = arith.constant true
   // expected-error @+1 {{'tile.domain' op asks which round a tile is in, and has none; give it `times`}}
@@ -1176,7 +1188,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %dom = tile.domain k by 64 [%i, %i) full times %i
   // expected-error @+1 {{'tile.for_blocks' op goes over a domain with `times`; its body takes the iteration number, too}}
@@ -1186,7 +1198,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %i = tile.block_index "b" : i32
@@ -1197,7 +1209,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.score: in [b, h, q, k] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.score: in [b, h, q, k] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %S = tile.param "saved.score" : !tile.view<4, f32>
   // expected-error @+1 {{'tile.load_blocks' op takes a view [b, h, q by 16, k by 16, n], got '!tile.view<4, f32>'}}
@@ -1206,7 +1218,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.score: in [b, h, q, k] f32) g
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.score: in [b, h, q by 16, k by 16, element 256] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.score: in [b, h, q by 16, k by 16, element 256] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %S = tile.param "saved.score" : !tile.view<5, f32>
   // expected-error @+1 {{'tile.load_blocks' op needs a register tile of q and k whose sizes are multiples of 16}}
@@ -1215,7 +1227,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.score: in [b, h, q by 16, k b
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %c0 = arith.constant 0.0 : f32
   %t0 = tile.splat %c0 : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %i = tile.block_index "b" : i32
@@ -1226,7 +1238,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, saved.dropout: out [b, h, q by 16, 
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.sum_diagonals' op 16 rows and 64 columns have 80 distances, got 79}}
@@ -1235,7 +1247,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.sum_diagonals' op 128 rows have no 3 equal parts}}
@@ -1244,7 +1256,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %c = arith.constant 0.0 : f32
   %m = tile.splat %c : f32 -> !tile.tile<q 128 x k 64, f32, register>
   // expected-error @+1 {{'tile.sum_diagonals' op gives a tile of part and distance of f32 in registers, not '!tile.tile<distance 191, f32, register>'}}
@@ -1253,7 +1265,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %m = tile.splat %i : i32 -> !tile.tile<q 128 x k 64, i32, register>
   // expected-error @+1 {{'tile.sum_diagonals' op takes a tile of two axes of f32 in registers, got '!tile.tile<q 128 x k 64, i32, register>'}}
@@ -1262,7 +1274,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -1274,7 +1286,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -1285,7 +1297,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = tile.block_index "b" : i32
   %V = tile.param "x" : !tile.view<3, f32>
   %c = arith.constant 0.0 : f32
@@ -1297,7 +1309,7 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <ti
 
 // -----
 
-tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %c = arith.constant 0.0 : f32
   %v = tile.splat %c : f32 -> !tile.tile<distance 80, f32, register>
   // expected-error @+1 {{'tile.map' op result '!tile.tile<part 8 x distance 80, f32, register>' is by part and distance, which a map of vectors such as '!tile.tile<distance 80, f32, register>' is not}}

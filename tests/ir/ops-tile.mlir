@@ -4,10 +4,10 @@
 // RUN: attune-opt %s > %t.once && attune-opt %t.once > %t.twice && cmp %t.once %t.twice
 
 // CHECK-LABEL: tile.kernel @every_op({{.*}}) grid {{.*}} dtype bf16
-// CHECK-SAME: plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>], sched.longest_first
+// CHECK-SAME: plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>], sched.longest_first
 // CHECK-SAME: tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>, #attn.tensor<table, i32, rank 2>]
 tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8, saved.score: in [b, h, q by 16, k by 16, element 256] f32, paged_k: in [page, hkv, slot 64, d 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
+    plan <q 128 x k 64, warps = 4, blocks_per_sm = 2>
     attributes {sched.longest_first, dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>, #attn.tensor<table, i32, rank 2>]} {
   // CHECK: tile.block_index "b" : i32
@@ -250,7 +250,7 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
 
 // CHECK-LABEL: tile.kernel @integers
 tile.kernel @integers(counts: workspace [word 4, n] i64) grid [word 4, n by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %n = tile.block_index "n" : i32
   %C = tile.param "counts" : !tile.view<2, i64>
   %ones = tile.splat %n : i32 -> !tile.tile<q 64, i32, register>
@@ -267,13 +267,13 @@ func.func private @layouts(!tile.tile<q 64 x k 32, f32, register, #sched.fragmen
                            !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.domain)
 
 // CHECK-LABEL: tile.kernel @split_columns({{.*}}) grid {{.*}} dtype bf16
-// CHECK-SAME: plan <tile_q = 64, tile_k = 16, warps = 8, blocks_per_sm = 1, dv_warps = 2>
+// CHECK-SAME: plan <q 64 x k 16, warps = 8, blocks_per_sm = 1, dv_warps = 2>
 tile.kernel @split_columns() grid [] dtype bf16
-    plan <tile_q = 64, tile_k = 16, warps = 8, blocks_per_sm = 1, dv_warps = 2> {
+    plan <q 64 x k 16, warps = 8, blocks_per_sm = 1, dv_warps = 2> {
 }
 // One warp for all columns is what a plan says without the field.
 // CHECK-LABEL: tile.kernel @all_columns
 // CHECK-NOT: dv_warps
 tile.kernel @all_columns() grid [] dtype bf16
-    plan <tile_q = 64, tile_k = 16, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 16, warps = 4, blocks_per_sm = 1> {
 }

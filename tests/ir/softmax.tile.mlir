@@ -8,7 +8,7 @@
 // CHECK: tile.yield
 // CHECK: tile.store {{.*}} optional
 // CHECK: tile.store
-tile.kernel @alibi_causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<slopes, f32, rank 1>], dropout} {
+tile.kernel @alibi_causal(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<slopes, f32, rank 1>], dropout} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

@@ -54,7 +54,7 @@ attn.attention @regions dtype bf16 head_dim 64 x 64 scale 0.125 attributes {tens
 // CHECK:         tile.any %l_total
 // CHECK-NEXT:    ^bb0(%l_q: f32):
 // CHECK:         %LSE = tile.param "lse"
-tile.kernel @tiles(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+tile.kernel @tiles(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %0 = tile.block_index "b" : i32
   %1 = tile.block_index "q" : i32
   %2 = tile.param "q" : !tile.view<4, bf16>
@@ -118,7 +118,7 @@ tile.kernel @tiles(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, lse
 // CHECK:           %[[PAIR:[0-9]+]]:2 = scf.if
 // CHECK:           sched.next %number, %[[PAIR]]#0
 // CHECK:         {tile.names = ["number", "count", "first"]}
-sched.kernel @loops() grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @loops() grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %0 = arith.constant 0 : i32
   %1 = arith.constant 1 : i32
   %true = arith.constant true

@@ -316,7 +316,7 @@ private:
     // Both lengths are always some operand's.
     view({"", {"q"}, "f32", false}, "in", place);
     view({"", {"k"}, "f32", false}, "in", place);
-    std::string text = fmt::format("tile.kernel @random({}) grid [b, h, q by {}] dtype {} plan <tile_q = {}, tile_k = "
+    std::string text = fmt::format("tile.kernel @random({}) grid [b, h, q by {}] dtype {} plan <q {} x k "
                                    "{}, warps = {}, blocks_per_sm = 1>{} {{\n{}{}}}\n",
                                    declarations, size["q"], dtype, size["q"], size["k"], warps,
                                    chance(2) ? " attributes {sched.longest_first}" : "", parameters, body);

@@ -11,7 +11,7 @@ tile.kernel @attention_backward(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64
                                 d_o: in [b, h, q, dv 64] bf16, lse: in [b, h, q] f32, delta: in [b, h, q] f32,
                                 dq: accumulate [b, h, q, d 64] f32, dk: out [b, h, k, d 64] f32, dv: out [b, h, k, dv 64] bf16)
     grid [b, h, k by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %k0 = tile.block_index "k" : i32

@@ -12,7 +12,7 @@ tile.kernel @attention_backward_warpgroups(q: in [b, h, q, d 64] bf16, k: in [b,
                                 d_o: in [b, h, q, dv 64] bf16, lse: in [b, h, q] f32, delta: in [b, h, q] f32,
                                 dq: accumulate [b, h, q, d 64] f32, dk: out [b, h, k, d 64] f32, dv: out [b, h, k, dv 64] bf16)
     grid [b, h, k by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4, registers 32>, #sched.role<"consumer", warps 8, registers 232>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4, registers 32>, #sched.role<"consumer", warps 8, registers 232>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %k0 = tile.block_index "k" : i32

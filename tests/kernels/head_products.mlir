@@ -1,7 +1,7 @@
 // Y = X W for each head, with a schedule for warpgroups: of one role a warp copies tiles of X and another one takes tiles of Y to
 // memory; two warpgroups multiply.
 tile.kernel @head_products(x: in [b, h, q, d 64] bf16, w: in [b, h, r, e 96] bf16, y: out [b, h, q, e 96] bf16, z: accumulate [b, h, q, e 96] f32)
-    grid [b, h] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1>
+    grid [b, h] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1>
     attributes {sched.roles = [#sched.role<"move", warps 4>, #sched.role<"multiply", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32

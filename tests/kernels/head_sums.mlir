@@ -6,7 +6,7 @@
 
 tile.kernel @head_sums(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, v: in [b, h, q, dv 64] bf16, sums: out [b, k, dv 64] f32)
     grid [b, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %k0 = tile.block_index "k" : i32
   %heads = tile.axis_extent "h" : i32

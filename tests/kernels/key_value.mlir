@@ -4,7 +4,7 @@
 tile.kernel @key_value(k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 32] bf16, state: out [b, h, d 64, dv 32] f32,
                        sums: out [b, h, d 64] f32)
     grid [b, h] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32

@@ -8,7 +8,7 @@
 tile.kernel @shared_sums(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, q, dv 64] bf16, w: in [b, h, q, e 40] bf16,
                          sum_v: accumulate [b, h, k, dv 64] f32, sum_w: accumulate [b, h, k, e 40] f32, sums: accumulate [b, h, k] f32)
     grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

@@ -7,7 +7,7 @@ tile.launch @split_keys [@partial, @combine dependent]
 
 tile.kernel @partial(q: in [b, h, q, d 16] f32, k: in [b, h, k, d 16] f32, v: in [b, h, k, dv 24] f32,
                      part_o: workspace [split 4, b, h, q, dv 24] f32, part_lse: workspace [split 4, b, h, q] f32)
-    grid [b, h, q by 16, split 4] dtype f32 plan <tile_q = 16, tile_k = 32, warps = 1, blocks_per_sm = 1> {
+    grid [b, h, q by 16, split 4] dtype f32 plan <q 16 x k 32, warps = 1, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -100,7 +100,7 @@ tile.kernel @partial(q: in [b, h, q, d 16] f32, k: in [b, h, k, d 16] f32, v: in
 
 tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 24] f32, part_lse: workspace [split 4, b, h, q] f32,
                      o: out [b, h, q, dv 24] f32, lse: optional out [b, h, q] f32)
-    grid [b, h, q by 16] dtype f32 plan <tile_q = 16, tile_k = 32, warps = 1, blocks_per_sm = 1> {
+    grid [b, h, q by 16] dtype f32 plan <q 16 x k 32, warps = 1, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

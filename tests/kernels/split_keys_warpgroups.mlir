@@ -11,7 +11,7 @@ tile.launch @split_keys [@partial, @combine dependent]
 
 tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16,
                      part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: workspace [split 4, b, h, q] f32)
-    grid [b, h, q by 256, split 4] dtype bf16 plan <tile_q = 256, tile_k = 64, warps = 16, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 16>], sched.ping_pong} {
+    grid [b, h, q by 256, split 4] dtype bf16 plan <q 256 x k 64, warps = 16, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 16>], sched.ping_pong} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -123,7 +123,7 @@ tile.kernel @partial(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
 
 tile.kernel @combine(part_o: workspace [split 4, b, h, q, dv 64] f32, part_lse: workspace [split 4, b, h, q] f32,
                      o: out [b, h, q, dv 64] f32, lse: optional out [b, h, q] f32)
-    grid [b, h, q by 128] dtype f32 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    grid [b, h, q by 128] dtype f32 plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

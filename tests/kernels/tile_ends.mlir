@@ -5,7 +5,7 @@
 !greatest = !tile.tile<t 16, i64, register>
 
 tile.kernel @tile_ends(x: in [b, q] i32, least: out [b, t] i32, greatest: out [b, t] i64)
-    grid [b, t by 16] dtype f32 plan <tile_q = 64, tile_k = 16, warps = 4, blocks_per_sm = 1> {
+    grid [b, t by 16] dtype f32 plan <q 64 x k 16, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %t0 = tile.block_index "t" : i32
   %Sq = tile.axis_extent "q" : i32

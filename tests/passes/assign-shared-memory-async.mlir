@@ -7,7 +7,7 @@
 // CHECK:         sched.shared "second" at 8192 :
 // CHECK:         sched.shared "third" at 0 :
 // CHECK:         sched.shared "fourth" at 8192 :
-sched.kernel @products(k: in [b, hkv, k, d 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 8192 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @products(k: in [b, hkv, k, d 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 8192 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %true = arith.constant true
   %acc = sched.registers "acc" : <q 64 x k 64, f32, register, #sched.fragment<c, warps 4>>

@@ -1,7 +1,7 @@
 // RUN: attune-opt %s -split-input-file -attn-tile-size="tile-q=64 tile-k=32 warps=4 stages=2 q-registers=true" -attn-to-tile=granularity=16 | FileCheck %s
 
 // The block's query tile, its keys up to the diagonal, the online softmax, and the stores.
-// CHECK-LABEL: tile.kernel @causal({{.*}}) grid {{.*}} dtype bf16 plan <tile_q = 64, tile_k = 32,
+// CHECK-LABEL: tile.kernel @causal({{.*}}) grid {{.*}} dtype bf16 plan <q 64 x k 32,
 // CHECK:         %[[END:.*]] = arith.divsi {{.*}} {tile.name = "tiles_end"}
 // CHECK:         %[[DOM:.*]] = tile.domain k by 32 [%c0_i32, %[[END]]) full{{$}}
 // CHECK:         %[[FROM:.*]] = arith.minsi {{.*}} {tile.name = "full_to"}

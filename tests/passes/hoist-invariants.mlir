@@ -15,7 +15,7 @@
 // CHECK-NOT:         math.cos
 // CHECK-NOT:         math.exp2
 // CHECK:             arith.addf %{{.*}}, %[[BLOCK]] : f32
-tile.kernel @levels(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
+tile.kernel @levels(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
@@ -65,7 +65,7 @@ tile.kernel @levels(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f3
 // COLUMNS:           tile.map(%{{.*}}, %{{.*}}, %[[COLUMN]] : {{.*}} only_if %[[PARTIAL]]
 // COLUMNS-NOT:         tile.element
 // COLUMNS:             arith.divsi
-tile.kernel @conditional(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+tile.kernel @conditional(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
@@ -109,7 +109,7 @@ tile.kernel @conditional(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, 
 // CHECK:             arith.addi %[[FLAG]]
 // CHECK:           tile.map() at(k = %{{.*}})
 // CHECK:             arith.divsi
-tile.kernel @quotients(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<blocks, i32, rank 2>]} {
+tile.kernel @quotients(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<blocks, i32, rank 2>]} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c64 = arith.constant 64 : i32
@@ -163,7 +163,7 @@ tile.kernel @quotients(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
 // CHECK-NOT:       tile.element %TENSORS.BIAS
 // CHECK:           tile.map(%{{.*}}, %tile_bias : {{.*}}) at(q = %{{.*}}, k = %{{.*}})
 // CHECK:             tile.element %TENSORS.OTHER[%{{.*}}, %{{.*}}, %{{.*}}]
-tile.kernel @rounds(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32, lse: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @rounds(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32, lse: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %zero = arith.constant 0.0 : f32
@@ -200,7 +200,7 @@ tile.kernel @rounds(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32
 // CHECK:         tile.for_blocks
 // CHECK:           tile.map
 // CHECK:             tile.element %TENSORS.BIAS
-tile.kernel @windows(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32, lse: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases} {
+tile.kernel @windows(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f32, lse: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %zero = arith.constant 0.0 : f32
@@ -244,7 +244,7 @@ tile.kernel @windows(tensors.bias: in [i, j] f32, tensors.other: in [n, i, j] f3
 // COLUMNS:         tile.for_blocks (%[[K0:.*]], %[[PARTIAL:.*]]) in
 // COLUMNS:           tile.map() at(k = %[[K0]]) only_if %[[PARTIAL]] -> !tile.tile<k 32, i32, register> {
 // COLUMNS:             tile.search
-tile.kernel @searches(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<offsets, i32, rank 1>]} {
+tile.kernel @searches(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> attributes {tensors = [#attn.tensor<offsets, i32, rank 1>]} {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %hidden = arith.constant 0xFF800000 : f32

@@ -1,6 +1,6 @@
 // RUN: attune-opt %s -split-input-file -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -verify-diagnostics
 
-tile.kernel @reversed() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
+tile.kernel @reversed() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %c8 = arith.constant 8 : i32
@@ -19,7 +19,7 @@ tile.kernel @reversed() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps
 
 // -----
 
-tile.kernel @reversed_gap() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
+tile.kernel @reversed_gap() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %c4 = arith.constant 4 : i32
@@ -36,7 +36,7 @@ tile.kernel @reversed_gap() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, w
 // -----
 
 tile.kernel @one_and_two(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -61,7 +61,7 @@ tile.kernel @one_and_two(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16,
 // -----
 
 tile.kernel @ordered(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -86,7 +86,7 @@ tile.kernel @ordered(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
 // -----
 
 tile.kernel @single(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -111,7 +111,7 @@ tile.kernel @single(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: i
 // -----
 
 tile.kernel @both(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32

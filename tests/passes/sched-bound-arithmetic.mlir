@@ -3,7 +3,7 @@
 // The counter of a loop is below ceil(Sk / 64), so that 64 times it is at most 2^30; nothing bounds the scalar's sum.
 // CHECK-LABEL: sched.kernel @k
 sched.kernel @k(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, d 64] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0
-    dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {scalars = [#attn.scalar<n, i32>]} {
+    dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {scalars = [#attn.scalar<n, i32>]} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c64 = arith.constant 64 : i32
@@ -35,7 +35,7 @@ sched.kernel @k(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, d 64] f32) grid [
 // receives has the range of what another role sends: a tile's first row here, and any integer.
 // CHECK-LABEL: sched.kernel @roles
 sched.kernel @roles(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, d 64] f32) grid [b, h, q by 64] arch "sm_90a" threads 160 blocks_per_sm 1 shared_bytes 32
-    dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {scalars = [#attn.scalar<n, i32>]} {
+    dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {scalars = [#attn.scalar<n, i32>]} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32

@@ -19,7 +19,7 @@
 // CHECK:           %[[ON:.*]] = arith.select %[[SOME]], %[[BOUND]], %[[AFTER]]
 // CHECK:           sched.next %[[ON]], %[[NEXT]] : i32, i32
 // CHECK:         arith.sitofp %[[END]]
-sched.kernel @search(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @search(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c5 = arith.constant 5 : i32
   %bound = arith.constant 60 : i32
   %lse = tile.param "lse" : !tile.view<3, f32>
@@ -50,7 +50,7 @@ sched.kernel @search(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch 
 // CHECK:           %[[JUMP:.*]] = arith.maxsi %[[AFTER]], %c40
 // CHECK:           %[[ON:.*]] = arith.select %[[IN]], %[[AFTER]], %[[JUMP]]
 // CHECK:           sched.next %[[ON]]
-sched.kernel @gaps(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @gaps(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c5 = arith.constant 5 : i32
   %c9 = arith.constant 9 : i32
   %c40 = arith.constant 40 : i32
@@ -76,7 +76,7 @@ sched.kernel @gaps(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "s
 // CHECK:         sched.for_tiles
 // CHECK:           sched.for_tiles
 // CHECK:             tile.element {{.*}} in_range [false, true, true]
-sched.kernel @pattern(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1>
+sched.kernel @pattern(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1>
     attributes {tensors = [#attn.tensor<pattern, i8, rank 3>], pattern = #attn.blocks<pattern, 64 x 64>} {
   %c0 = arith.constant 0 : i32
   %one = arith.constant 1.0 : f32
@@ -125,7 +125,7 @@ sched.kernel @pattern(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch
 // CHECK:           %[[AFTER:.*]] = arith.addi %[[MOVED]], %c32
 // CHECK:           %[[ON:.*]] = arith.select %{{.*}}, %{{.*}}, %[[AFTER]]
 // CHECK:           sched.next %[[ON]]
-sched.kernel @groups(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @groups(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c5 = arith.constant 5 : i32
   %bound = arith.constant 600 : i32
   %lse = tile.param "lse" : !tile.view<3, f32>

@@ -15,7 +15,7 @@
 // CHECK-NEXT: %[[H:.*]] = sched.nonnegative %[[HBITS]]
 // CHECK: sched.read_thread_id
 // CHECK: sched.store_element %{{.*}}, %{{.*}}[%[[B]], %[[H]], %
-sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c32 = arith.constant 32 : i32
   %true = arith.constant true
@@ -57,7 +57,7 @@ sched.kernel @role(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "s
 // CHECK-NEXT: %[[HBITS:.*]] = arith.remui %[[AGAIN]], %[[HEADS]] : i32
 // CHECK-NEXT: %[[H:.*]] = sched.nonnegative %[[HBITS]]
 // CHECK-NEXT: sched.store_element %{{.*}}, %{{.*}}[%[[B]], %[[H]], %[[COUNT]]]
-sched.kernel @persistent(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @persistent(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c32 = arith.constant 32 : i32
   %x = arith.constant 1.0 : f32
@@ -97,7 +97,7 @@ sched.kernel @persistent(lse: optional out [b, h, q] f32) grid [b, h, q by 64] a
 // CHECK-NEXT: }
 // CHECK-NEXT: sched.store_element %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[ROW]]]
 // CHECK: sched.next %[[AGAIN]]#3
-sched.kernel @received(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @received(lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 32 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c32 = arith.constant 32 : i32
   %x = arith.constant 1.0 : f32

@@ -1,7 +1,7 @@
 // RUN: attune-opt %s -sched-verify -split-input-file -verify-diagnostics -o /dev/null
 
 // What a lane stores is at its row plus the step, in each turn of the loop: all of `rows`, in the place of `terms`.
-sched.kernel @all_rows(sums: accumulate [b, h, q, d 32] f32, o: out [b, h, q, d 32] f32) grid [b, h, q by 64] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 8192 dtype f32 plan <tile_q = 64, tile_k = 16, warps = 1, blocks_per_sm = 1> {
+sched.kernel @all_rows(sums: accumulate [b, h, q, d 32] f32, o: out [b, h, q, d 32] f32) grid [b, h, q by 64] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 8192 dtype f32 plan <q 64 x k 16, warps = 1, blocks_per_sm = 1> {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %four = arith.constant 4 : i32
@@ -52,7 +52,7 @@ sched.kernel @all_rows(sums: accumulate [b, h, q, d 32] f32, o: out [b, h, q, d 
 
 // -----
 
-sched.kernel @last_rows_missing(sums: accumulate [b, h, q, d 32] f32, o: out [b, h, q, d 32] f32) grid [b, h, q by 64] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 8192 dtype f32 plan <tile_q = 64, tile_k = 16, warps = 1, blocks_per_sm = 1> {
+sched.kernel @last_rows_missing(sums: accumulate [b, h, q, d 32] f32, o: out [b, h, q, d 32] f32) grid [b, h, q by 64] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 8192 dtype f32 plan <q 64 x k 16, warps = 1, blocks_per_sm = 1> {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %three = arith.constant 3 : i32

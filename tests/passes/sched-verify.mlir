@@ -1,7 +1,7 @@
 // Every error of sched-verify, to the letter.
 // RUN: attune-opt %s -split-input-file -sched-verify -verify-diagnostics
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -20,7 +20,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -43,7 +43,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -66,7 +66,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -90,7 +90,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -116,7 +116,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -139,7 +139,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -163,7 +163,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -185,7 +185,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -204,7 +204,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -223,7 +223,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -248,7 +248,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -269,7 +269,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -296,7 +296,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -320,7 +320,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -340,7 +340,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -383,7 +383,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -406,7 +406,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -429,7 +429,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -459,7 +459,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -484,7 +484,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -507,7 +507,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -526,7 +526,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -544,7 +544,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 
 // -----
 
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -571,7 +571,7 @@ func.func private @other()
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k at bytes 32744 to 32776 ends past shared_bytes 32768}}
@@ -585,7 +585,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k at bytes 8184 to 8216 overlaps k_ring at bytes 0 to 8192}}
@@ -599,7 +599,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   %kr = sched.ring "k" at 8192 filled_by 1 emptied_by 4 : !sched.ring<2>
@@ -616,7 +616,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is never filled; a role must commit or expect bytes on it}}
@@ -629,7 +629,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is never read; a role must wait for it}}
@@ -642,7 +642,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is filled in a loop without being acquired; its writer must wait until a stage is empty}}
@@ -660,7 +660,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is acquired but never released; its readers must release what they have read}}
@@ -675,7 +675,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   // expected-error @below {{'sched.ring' op k is released but never acquired; its writer must wait until a stage is empty}}
@@ -691,7 +691,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 // -----
 
 // Each read behind its wait and a barrier; the second barrier frees stage 0.
-sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c2 = arith.constant 2 : i32
@@ -723,7 +723,7 @@ sched.kernel @kernel(lse: optional out [b, h, q] f32, k: in [b, hkv, k, d 32] f3
 // -----
 
 // A ring that is filled once needs no empty barrier.
-sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 128 blocks_per_sm 1 shared_bytes 32768 dtype f32 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %ring = sched.shared "k_ring" at 0 : !tile.tile<stage 2 x k 32 x d 32, f32, shared, #sched.swizzle<128>>
   %kr = sched.ring "k" at 8192 filled_by 128 emptied_by 4 : !sched.ring<2>
@@ -742,7 +742,7 @@ sched.kernel @kernel(k: in [b, hkv, k, d 32] f32) grid [b] arch "sm_90" threads 
 
 // -----
 
-sched.kernel @kernel() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+sched.kernel @kernel() grid [] arch "sm_90a" threads 128 blocks_per_sm 1 shared_bytes 0 dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %true = arith.constant true
   sched.role "consumer" warps 4 {
     %moves = sched.any_lane %true

@@ -6,7 +6,7 @@
 // CHECK:             arith.cmpf une, %{{.*}}, %{{.*}} : f32
 // CHECK:           tile.map(%[[ACC:.*]], %[[ALPHA]] : {{.*}}) only_if %[[MOVED]] ->
 // CHECK:             arith.mulf
-tile.kernel @rescaled(v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
+tile.kernel @rescaled(v: in [b, hkv, k, dv 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32

@@ -6,7 +6,7 @@
 // CHECK:           tile.reduce sum %{{.*}} over "k" init %{{.*}} per_lane
 // CHECK:         %[[L:.*]] = tile.combine_lanes sum %[[R]]
 // CHECK:         tile.store %[[L]]
-tile.kernel @sum(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
+tile.kernel @sum(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32
@@ -35,7 +35,7 @@ tile.kernel @sum(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) 
 // CHECK-LABEL: tile.kernel @max
 // CHECK-NOT:     per_lane
 // CHECK-NOT:     tile.combine_lanes
-tile.kernel @max(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 4> {
+tile.kernel @max(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 4> {
   %c0 = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %b = tile.block_index "b" : i32

@@ -10,7 +10,7 @@
 // What warps that compute exchange no role fills.
 // CHECK:           tile.convert %{{.*}} {sched.ring = #sched.ring<stages 2>}
 tile.kernel @some(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1>
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1>
     attributes {sched.roles = [#sched.role<"producer", warps 4, registers 40>, #sched.role<"consumer", warps 8, registers 232>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
@@ -40,7 +40,7 @@ tile.kernel @some(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in 
 // CHECK-SAME:    sched.roles = [#sched.role<"copy", warps 4, registers 24>, #sched.role<"compute", warps 8, registers 240>]
 // CHECK:           tile.load %K{{.*}} {sched.ring = #sched.ring<stages 2, "copy" warp 0>}
 tile.kernel @open(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -56,7 +56,7 @@ tile.kernel @open(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [
 // CHECK-LABEL: tile.kernel @alike
 // CHECK:           tile.load %K{{.*}} {sched.ring = #sched.ring<stages 2>}
 tile.kernel @alike(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -75,7 +75,7 @@ tile.kernel @alike(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 // CHECK-LABEL: tile.kernel @twice
 // CHECK-SAME:    tile.remarks = ["the ring of x is not used: without roles all warps meet before and after its stores"]
 // CHECK:         tile.convert %{{.*}} {tile.name = "x"} :
-tile.kernel @twice(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @twice(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> !tile.tile<q 128 x k 64, f32, register>
   %x = tile.convert %s {sched.ring = #sched.ring<stages 2>, tile.name = "x"} : !tile.tile<q 128 x k 64, f32, register> -> !tile.tile<q 128 x k 64, bf16, shared>
@@ -87,7 +87,7 @@ tile.kernel @twice(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 
 // CHECK-LABEL: tile.kernel @added
 // CHECK:           tile.accumulate {{.*}} {sched.ring = #sched.ring<stages 1, "copy" warp 1>}
 tile.kernel @added(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -108,7 +108,7 @@ tile.kernel @added(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: ac
 // CHECK-LABEL: tile.kernel @beside
 // CHECK:           tile.accumulate {{.*}} {sched.ring = #sched.ring<stages 1, "copy" warp 2>}
 tile.kernel @beside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -131,7 +131,7 @@ tile.kernel @beside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: a
 // CHECK-SAME:    tile.remarks = ["what is added to x goes element by element: all warps of role copy fill rings"]
 // CHECK-NOT:     tile.accumulate {{.*}}sched.ring
 tile.kernel @busy(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32
@@ -161,7 +161,7 @@ tile.kernel @busy(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: acc
 // CHECK-SAME:    tile.remarks = ["the ring to x is not used: without roles lanes take to memory what they hold"]
 // CHECK-NOT:     tile.accumulate {{.*}}sched.ring
 tile.kernel @plain(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %Sk = tile.axis_extent "k" : i32

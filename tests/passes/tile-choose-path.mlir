@@ -11,7 +11,7 @@
 // OTHER-LABEL: tile.kernel @taken
 // OTHER-SAME:    blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: sm_90 has no warpgroup-level products"]}
 tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.ping_pong} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -27,9 +27,9 @@ tile.kernel @taken(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 
 // What the plan says of producer warps, and of what goes with them, is gone.
 // CHECK-LABEL: tile.kernel @no_loop
-// CHECK-SAME:    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: it has no loop over tiles"]}
+// CHECK-SAME:    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {tile.remarks = ["products are warp-level and all warps copy: it has no loop over tiles"]}
 tile.kernel @no_loop(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases, sched.ping_pong} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.overlap, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.stage_biases, sched.ping_pong} {
 }
 
 // -----
@@ -41,7 +41,7 @@ tile.kernel @no_loop(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
 // CHECK-LABEL: tile.kernel @nested_loops
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a loop over tiles is within another op"]
 tile.kernel @nested_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -65,7 +65,7 @@ tile.kernel @nested_loops(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
 // CHECK-NOT:     tile.remarks
 // CHECK:         sched.persistent, sched.roles
 tile.kernel @no_copy_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, work_counter: workspace [one 1] i32) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -85,7 +85,7 @@ tile.kernel @no_copy_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-NOT:     tile.remarks
 // CHECK:         sched.persistent, sched.roles
 tile.kernel @dealt(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -105,7 +105,7 @@ tile.kernel @dealt(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 // CHECK-NOT:     tile.remarks
 // CHECK:         sched.roles
 tile.kernel @nothing_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -124,7 +124,7 @@ tile.kernel @nothing_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-LABEL: tile.kernel @no_copy_inside
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies no tile in its loop"]
 tile.kernel @no_copy_inside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -144,7 +144,7 @@ tile.kernel @no_copy_inside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-LABEL: tile.kernel @three_dimensions
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile of a tensor that has not four dimensions, the last of a fixed extent"]
 tile.kernel @three_dimensions(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -167,7 +167,7 @@ tile.kernel @three_dimensions(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] 
 // CHECK-LABEL: tile.kernel @run_time_width
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile of a tensor that has not four dimensions, the last of a fixed extent"]
 tile.kernel @run_time_width(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [b, h, k, n] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -190,7 +190,7 @@ tile.kernel @run_time_width(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-LABEL: tile.kernel @copy_behind
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it copies a tile neither before its loops nor in one"]
 tile.kernel @copy_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -212,7 +212,7 @@ tile.kernel @copy_behind(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
 // CHECK-LABEL: tile.kernel @place
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a place that it copies from follows from what a loop computes"]
 tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -235,7 +235,7 @@ tile.kernel @place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 // CHECK-LABEL: tile.kernel @product_after
 // CHECK-SAME:    sched.roles =
 tile.kernel @product_after(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -262,7 +262,7 @@ tile.kernel @product_after(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 // CHECK-LABEL: tile.kernel @branch
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it has a product in a branch"]
 tile.kernel @second_place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -281,7 +281,7 @@ tile.kernel @second_place(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
   }
 }
 tile.kernel @second_domain(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -300,7 +300,7 @@ tile.kernel @second_domain(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
   }
 }
 tile.kernel @branch(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %true = arith.constant true
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -324,7 +324,7 @@ tile.kernel @branch(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid
 // CHECK-LABEL: tile.kernel @rows
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 32 rows, not the warpgroups' 64, and columns that they cannot share"]
 tile.kernel @rows(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -346,7 +346,7 @@ tile.kernel @rows(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [
 // CHECK-LABEL: tile.kernel @columns
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 264 columns, which is no multiple of 8 up to 256"]
 tile.kernel @columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -369,7 +369,7 @@ tile.kernel @columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gri
 // CHECK-LABEL: tile.kernel @odd_columns
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product has 12 columns, which is no multiple of 8 up to 256"]
 tile.kernel @odd_columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -392,7 +392,7 @@ tile.kernel @odd_columns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
 // CHECK-LABEL: tile.kernel @wide_operands
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: a product's operands are not of 16 bits"]
 tile.kernel @wide_operands(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: in [b, h, q, d 64] f32) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -417,7 +417,7 @@ tile.kernel @wide_operands(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 // CHECK-LABEL: tile.kernel @stored
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it writes a tile of shared memory to global memory"]
 tile.kernel @stored(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, o: out [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -440,7 +440,7 @@ tile.kernel @stored(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, o: o
 // CHECK-LABEL: tile.kernel @accumulated
 // CHECK-SAME:    tile.remarks = ["products are warp-level and all warps copy: it writes a tile of shared memory to global memory"]
 tile.kernel @accumulated(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, o: accumulate [b, h, q, d 64] f32) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -463,5 +463,5 @@ tile.kernel @accumulated(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16,
 // CHECK-LABEL: tile.kernel @plain
 // CHECK-NOT:     tile.remarks
 tile.kernel @plain(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
 }

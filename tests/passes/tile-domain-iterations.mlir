@@ -30,7 +30,7 @@
 // CHECK:         sched.receive from %visits
 // CHECK-NOT:     sched.next_visible
 tile.kernel @rounds(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: out [b, k, d 64] f32) grid [b, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %b = tile.block_index "b" : i32
   %k0 = tile.block_index "k" : i32
   %heads = tile.axis_extent "h" : i32
@@ -84,7 +84,7 @@ tile.kernel @rounds(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: o
 // CHECK-NEXT:      %[[ANY:.*]] = arith.cmpi ne, %[[OF]], %[[ROUND]]
 // CHECK-NEXT:      sched.visible %[[ANY]]
 tile.kernel @groups(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: out [b, k, d 64] f32) grid [b, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %b = tile.block_index "b" : i32
   %k0 = tile.block_index "k" : i32
   %heads = tile.axis_extent "h" : i32
@@ -129,7 +129,7 @@ tile.kernel @groups(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: o
 // CHECK:           arith.divui %[[AHEAD]], %[[WIDTH]]
 // CHECK:           sched.next_visible from %{{.*}} below %[[PLACES]] {
 tile.kernel @copies(q: in [b, h, q, d 64] bf16, k: in [b, k, d 64] bf16, sums: out [b, k, d 64] f32) grid [b, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %k0 = tile.block_index "k" : i32
   %heads = tile.axis_extent "h" : i32

@@ -27,7 +27,7 @@
 // CHECK-NEXT:      tile.mma %[[P]], %[[V]] add {{.*}} {sched.async, sched.at = #sched.at<order 1, stage 1>}
 // CHECK-NEXT:      tile.yield
 tile.kernel @sums(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -62,7 +62,7 @@ tile.kernel @sums(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in 
 // CHECK-NEXT:      tile.load {{.*}} {sched.at = #sched.at<order 4>} : {{.*}}<k 64 x dv 64
 // CHECK-NEXT:      tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 1, stage 1>}
 tile.kernel @rescaled(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.overlap, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.overlap, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -99,7 +99,7 @@ tile.kernel @rescaled(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v:
 // CHECK-LABEL: tile.kernel @one_stage
 // CHECK:           tile.load {{.*}} {sched.at = #sched.at<order 1, stage 1>, sched.ring = #sched.ring<stages 1>} : {{.*}}<k 64 x dv 64
 tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.overlap, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.overlap, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -135,7 +135,7 @@ tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v
 // CHECK-NEXT:      tile.reduce sum %[[C]] {{.*}} {sched.at = #sched.at<order 3>}
 // CHECK-NEXT:      tile.mma %[[P]], %{{.*}} : {{.*}} {sched.async, sched.at = #sched.at<order 3>}
 tile.kernel @two_lead(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -171,7 +171,7 @@ tile.kernel @two_lead(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v:
 // CHECK-NEXT:      tile.load {{.*}} {sched.at = #sched.at<order 3>}
 // CHECK-NEXT:      tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3>}
 tile.kernel @wide(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 256] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -200,7 +200,7 @@ tile.kernel @wide(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in 
 // CHECK-NOT:     sched.at
 // CHECK:         tile.kernel @all_copy
 tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -222,7 +222,7 @@ tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
 // Where all warps copy, products are warp-level: nothing only starts.
 // CHECK-NOT:     sched.a
 tile.kernel @all_copy(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %i = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %K = tile.param "k" : !tile.view<4, bf16>

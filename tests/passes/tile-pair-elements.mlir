@@ -73,7 +73,7 @@
 !values = !tile.tile<q 64 x k 32, f32, register>
 
 tile.kernel @pairs(out: out [h, q, k] bf16) grid [h, q by 64, k by 32] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1>
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1>
     attributes {tensors = [#attn.tensor<bias, bf16, rank 3>, #attn.tensor<table, bf16, rank 2>, #attn.tensor<numbers, i32, rank 2>]} {
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

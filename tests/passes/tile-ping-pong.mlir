@@ -16,7 +16,7 @@
 // CHECK-NEXT:    tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3>}
 // CHECK-NEXT:    tile.mma {{.*}} {sched.at = #sched.at<order 0>}
 tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -44,7 +44,7 @@ tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in
 // CHECK-NOT:     ping_pong "products"
 // CHECK-LABEL: tile.kernel @plan_without
 tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -68,7 +68,7 @@ tile.kernel @written(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: 
 // The plan asks for none.
 // CHECK-NOT:     turn "
 tile.kernel @plan_without(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -93,7 +93,7 @@ tile.kernel @plan_without(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
 // CHECK-LABEL: tile.kernel @one_warpgroup
 // CHECK-NOT:     turn "
 tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.ping_pong} {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -119,7 +119,7 @@ tile.kernel @one_warpgroup(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 // CHECK-SAME:    tile.remarks = ["no ping-pong: a warpgroup that skips a tile would keep the tile's stage until its turn, and rings of one stage have no other stage"]
 // CHECK-NOT:     turn "
 tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -143,7 +143,7 @@ tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v
 // CHECK-LABEL: tile.kernel @two_stages
 // CHECK:         ping_pong "products"
 tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>
@@ -168,7 +168,7 @@ tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, 
 // CHECK-LABEL: tile.kernel @all_tiles
 // CHECK:         ping_pong "products"
 tile.kernel @all_tiles(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.ping_pong} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>

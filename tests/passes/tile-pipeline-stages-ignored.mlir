@@ -10,7 +10,7 @@
 // A product of warps is complete where it stands.
 // ALIKE: tile.kernel @alike
 // ALIKE: tile.remarks = ["sched.async and ping_pong have no effect: they are for kernels with roles"]
-tile.kernel @alike(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+tile.kernel @alike(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

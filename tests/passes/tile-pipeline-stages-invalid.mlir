@@ -13,7 +13,7 @@
 
 // The sum is there a tile later.
 tile.kernel @reads_stage_1(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -69,7 +69,7 @@ tile.kernel @reads_stage_1(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 
 // The wait for a slot comes a tile later.
 tile.kernel @awaited_later(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -124,7 +124,7 @@ tile.kernel @awaited_later(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf1
 
 // Nor what lies in shared memory, which the next tile would overwrite.
 tile.kernel @staged(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32

@@ -51,7 +51,7 @@
 !sums = !tile.tile<q 128 x dv 64, f32, register, #sched.fragment<c, warps 8>>
 
 tile.kernel @three_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32

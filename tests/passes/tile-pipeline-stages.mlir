@@ -57,7 +57,7 @@
 // CHECK-NEXT:      sched.next %[[N]], %[[STAGE_END]], %[[PHASE_END]], %[[LAST]], %[[END]]#1
 // CHECK-NEXT:    } {tile.names = ["first_tile", "first_stage", "first_phase"]}
 tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -103,7 +103,7 @@ tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) 
 // CHECK:         tile.convert
 // CHECK:         sched.for_tiles
 tile.kernel @not_zero(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -162,7 +162,7 @@ tile.kernel @not_zero(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gr
 // CHECK-NEXT:      sched.mma_wait pending 0
 // CHECK-NEXT:      sched.release %[[KR]][%[[BEFORE_END]]] : <2> reads %[[LAST]]
 tile.kernel @slot_of_both(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -206,7 +206,7 @@ tile.kernel @slot_of_both(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16
 // CHECK:             tile.map(%{{.*}}) at(q = %[[K0_BEFORE]]) only_if %[[LATE]]
 // CHECK:             sched.next %{{.*}}, %{{.*}}, %{{.*}}, %[[TILE]],
 tile.kernel @tile_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -267,7 +267,7 @@ tile.kernel @tile_before(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
 // CHECK-NEXT:      sched.next
 // CHECK-NOT:     sched.for_tiles
 tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -317,7 +317,7 @@ tile.kernel @one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) g
 // CHECK-NEXT:      sched.release
 // CHECK-NEXT:      sched.next
 tile.kernel @only_async(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -373,7 +373,7 @@ tile.kernel @only_async(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) 
 // CHECK-NEXT:          sched.mma_wait pending 1
 // CHECK-NOT:     sched.sync_warps
 tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -437,7 +437,7 @@ tile.kernel @turns(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid 
 // CHECK-NEXT:      }
 // CHECK-NEXT:      sched.release
 tile.kernel @passes_over(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -507,7 +507,7 @@ tile.kernel @passes_over(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16)
 // CHECK-NEXT:      tile.mma
 // CHECK-NEXT:      sched.arrive_warps %[[NEXT]] threads 256
 tile.kernel @passes_over_one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -560,7 +560,7 @@ tile.kernel @passes_over_one_stage(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d
 // CHECK-NEXT:    } {tile.names = ["first_tile", "first_stage", "first_phase", "following_tile"]}
 // CHECK-NEXT:    sched.for_tiles ({{.*}}) = (%[[FOLLOWING]], %[[STAGE]], %[[PHASE]])
 tile.kernel @goes_on(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -614,7 +614,7 @@ tile.kernel @goes_on(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gri
 // CHECK:             sched.slot %[[RING:.*]][%stage]
 // CHECK:             sched.slot %[[RING]][%stage_before]
 tile.kernel @slot_alone(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -655,7 +655,7 @@ tile.kernel @slot_alone(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) 
 // CHECK:             sched.mma_wait pending 0 completes(%[[SUM]],
 // CHECK:             tile.map(%[[SUM]],
 tile.kernel @behind_the_sum(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -708,7 +708,7 @@ tile.kernel @behind_the_sum(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf
 // CHECK-NEXT:        sched.release
 // CHECK-NEXT:        sched.next
 tile.kernel @unread(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -752,7 +752,7 @@ tile.kernel @unread(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid
 // CHECK-LABEL: tile.kernel @ends
 // CHECK-NOT:     following_tile
 tile.kernel @ends(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -800,7 +800,7 @@ tile.kernel @ends(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [
 // CHECK-NEXT:        tile.mma
 // CHECK-NOT:         sched.wait %[[KR]][
 tile.kernel @awaited(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32
@@ -852,7 +852,7 @@ tile.kernel @awaited(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) gri
 // CHECK:           tile.mma {{.*}} add
 // CHECK:           sched.release %[[KR]][%{{.*}}]
 tile.kernel @released(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %n = tile.axis_extent "k" : i32

@@ -12,7 +12,7 @@
 // CHECK:         tile.mma %[[R2]], %{{.*}} : <k 32 x q 64, bf16, register>, <q 64 x dv 64, bf16, shared> -> <k 32 x dv 64, f32, register>
 // CHECK:         tile.mma %[[SHARED]], %{{.*}} : <k 32 x q 64, bf16, shared>, <k 32 x d 64, bf16, shared> -> <q 64 x d 64, f32, register>
 tile.kernel @gradients(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, z: in [b, h, q, dv 64] bf16) grid [b, h, k by 32] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 2, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 2, blocks_per_sm = 1> {
   %zero = arith.constant 0 : i32
   %X = tile.param "x" : !tile.view<4, bf16>
   %Y = tile.param "y" : !tile.view<4, bf16>
@@ -37,7 +37,7 @@ tile.kernel @gradients(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, z
 // CHECK:         tile.reduce max %[[X]] over "q"
 // CHECK:         tile.store %[[X]]
 tile.kernel @memory(x: in [b, h, q, d 64] f32, y: out [b, h, q, d 64] f32) grid [b, h, q by 64] dtype f32
-    plan <tile_q = 64, tile_k = 32, warps = 2, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 2, blocks_per_sm = 1> {
   %zero = arith.constant 0 : i32
   %X = tile.param "x" : !tile.view<4, f32>
   %Y = tile.param "y" : !tile.view<4, f32>
@@ -53,7 +53,7 @@ tile.kernel @memory(x: in [b, h, q, d 64] f32, y: out [b, h, q, d 64] f32) grid 
 // CHECK:         %[[P:.*]] = tile.convert %{{.*}} : <d 64 x n 64, f32, register> -> <d 64 x n 64, f32, shared>
 // CHECK:         tile.mma %{{.*}}, %[[P]] : <q 64 x d 64, f32, shared>, <d 64 x n 64, f32, shared>
 tile.kernel @right(x: in [b, h, q, d 64] f32, y: accumulate [b, h, d 64, n 64] f32) grid [b, h, q by 64] dtype f32
-    plan <tile_q = 64, tile_k = 32, warps = 2, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 2, blocks_per_sm = 1> {
   %zero = arith.constant 0 : i32
   %f = arith.constant 0.0 : f32
   %X = tile.param "x" : !tile.view<4, f32>
@@ -72,7 +72,7 @@ tile.kernel @right(x: in [b, h, q, d 64] f32, y: accumulate [b, h, d 64, n 64] f
 // CHECK-LABEL: tile.kernel @dense_elements(
 // CHECK:         tile.convert %{{.*}} : <k 64 x q 64, f32, register> -> <k 64 x q 64, bf16, shared>
 tile.kernel @dense(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, out: out [h, q, k] bf16) grid [b, h, k by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %zero = arith.constant 0 : i32
   %k0 = tile.block_index "k" : i32
   %X = tile.param "x" : !tile.view<4, bf16>
@@ -96,7 +96,7 @@ tile.kernel @dense(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, out: 
 }
 
 tile.kernel @dense_elements(x: in [b, h, q, d 64] bf16, y: in [b, h, k, d 64] bf16, out: out [h, q, k] bf16) grid [b, h, k by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tile.fallback_of = @dense} {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tile.fallback_of = @dense} {
   %zero = arith.constant 0 : i32
   %k0 = tile.block_index "k" : i32
   %X = tile.param "x" : !tile.view<4, bf16>

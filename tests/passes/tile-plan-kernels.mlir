@@ -8,17 +8,17 @@
 
 // Three stages of a ring of 8 KB fit, but two stages fit 40,000 bytes beside the ring of one stage and 8 KB of others.
 // WARPS-LABEL:  tile.kernel @open
-// WARPS-SAME:     plan <tile_q = 64, tile_k = 64, warps = 2, blocks_per_sm = 1> attributes {tile.remarks = ["planned: 2 warps, rings of 2 stages"]}
+// WARPS-SAME:     plan <q 64, warps = 2, blocks_per_sm = 1> attributes {tile.remarks = ["planned: 2 warps, rings of 2 stages"]}
 // WARPS:          sched.ring = #sched.ring<stages 2>
 // WARPS:          sched.ring = #sched.ring<stages 1>
 // ROLES-LABEL:  tile.kernel @open
-// ROLES-SAME:     plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 4>
+// ROLES-SAME:     plan <q 64, warps = 4, blocks_per_sm = 4>
 // ROLES-SAME:     sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tile.remarks = ["planned: 4 consumer warps, 4 producer warps, rings of 3 stages, 4 blocks per SM"]
 // ROLES:          sched.ring = #sched.ring<stages 3>
 // BUDGET-LABEL: tile.kernel @open
 // BUDGET-SAME:    rings of 2 stages
 // CPU-LABEL:    tile.kernel @open
-// CPU-SAME:       plan <tile_q = 64, tile_k = 64, warps = 1, blocks_per_sm = 1> {
+// CPU-SAME:       plan <q 64, warps = 1, blocks_per_sm = 1> {
 // CPU-NOT:        stages 2
 tile.kernel @open(x: in [b, n, q, r 64] bf16, w: in [b, n, r 64, e 64] bf16, y: out [b, n, q, e 64] bf16) grid [b, q by 64] dtype bf16 {
   %c0 = arith.constant 0 : i32
@@ -47,6 +47,6 @@ tile.kernel @no_loop(y: out [b, n, q, e 64] bf16) grid [b, q by 128] dtype bf16 
   %zero = arith.constant 0.0 : f32
   %none = tile.splat %zero : f32 -> <q 128 x e 64, f32, register>
 }
-tile.kernel @planned(y: out [b, n, q, e 64] bf16) grid [b, q by 128] dtype bf16 plan <tile_q = 32, tile_k = 32, warps = 2, blocks_per_sm = 3> {
+tile.kernel @planned(y: out [b, n, q, e 64] bf16) grid [b, q by 128] dtype bf16 plan <q 32 x k 32, warps = 2, blocks_per_sm = 3> {
   %zero = arith.constant 0.0 : f32
 }

@@ -14,7 +14,7 @@
 // CHECK-NEXT:      math.tanh %[[SCALED]]
 // CHECK-NOT:     sched.after
 tile.kernel @twice(o: out [b, q, k] f32) grid [b, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %c = arith.constant 0.125 : f32
   %d = arith.constant 0.5 : f32
   %s = tile.splat %c : f32 -> !tile

@@ -146,7 +146,7 @@ attn.attention @precise dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attribute
 !keys = !tile.tile<k 64 x d 64, bf16, shared>
 !scores = !tile.tile<q 128 x k 64, f32, register>
 tile.kernel @streamed(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: out [b, h, q] f32, tensors.bias: in [i, j] bf16) grid [b, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.stage_biases} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.stage_biases} {
   %b = tile.block_index "b" : i32
   %q0 = tile.block_index "q" : i32
   %Sq = tile.axis_extent "q" : i32

@@ -19,7 +19,7 @@
 // CHECK:         %[[Q0:.*]] = arith.muli %[[TI]], %c64{{.*}} overflow<nsw>
 // CHECK:         tile.load %{{.*}}[%[[BI]], %[[HI]], %[[Q0]]]
 tile.kernel @rows(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -36,7 +36,7 @@ tile.kernel @rows(x: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16
 // CHECK-NOT:     arith.muli
 // CHECK:         tile.store %{{.*}}, %{{.*}}[%{{.*}}, %[[K0]]] limit %[[K0]]
 tile.kernel @twice(y: out [b, k] f32) grid [b, k by 32] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %k0 = tile.block_index "k" : i32
   %k1 = tile.block_index "k" : i32
   %b = tile.block_index "b" : i32
@@ -52,6 +52,6 @@ tile.kernel @twice(y: out [b, k] f32) grid [b, k by 32] dtype bf16
 // CHECK-LABEL: tile.kernel @nowhere
 // CHECK-NOT:     sched.
 tile.kernel @nowhere(y: out [b, k] f32) grid [b] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %Sk = tile.axis_extent "k" : i32
 }

@@ -2,19 +2,19 @@
 
 // A block has 16 barriers, of which each warpgroup takes two.
 // expected-error @below {{has 5 warpgroups, which need more barriers than a block has; plan at most 4}}
-tile.kernel @wide() grid [] dtype bf16 plan <tile_q = 320, tile_k = 32, warps = 20, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 20>]} {
+tile.kernel @wide() grid [] dtype bf16 plan <q 320 x k 32, warps = 20, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 20>]} {
 }
 
 // -----
 
 // expected-error @below {{has no loop over tiles; warps are specialised around one at least}}
-tile.kernel @straight() grid [] dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+tile.kernel @straight() grid [] dtype bf16 plan <q 128 x k 32, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
 }
 
 // -----
 
 tile.kernel @first(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -39,7 +39,7 @@ tile.kernel @first(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: ac
 // -----
 
 tile.kernel @many(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -64,7 +64,7 @@ tile.kernel @many(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: acc
 // -----
 
 tile.kernel @both(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -90,7 +90,7 @@ tile.kernel @both(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: acc
 // -----
 
 tile.kernel @outside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -115,7 +115,7 @@ tile.kernel @outside(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: 
 // -----
 
 tile.kernel @short(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -140,7 +140,7 @@ tile.kernel @short(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: ac
 // -----
 
 tile.kernel @computed(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -166,7 +166,7 @@ tile.kernel @computed(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x:
 // -----
 
 tile.kernel @reads_too(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32
@@ -192,7 +192,7 @@ tile.kernel @reads_too(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x
 // -----
 
 tile.kernel @grouped(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: accumulate [b, h, k, e 128] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
+    plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"copy", warps 4>, #sched.role<"compute", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

@@ -59,7 +59,7 @@
 // CHECK:           } {sched.at = #sched.at<order 5, stage 1>}
 // CHECK:           sched.release %[[KR]][%stage] by_lanes {sched.at = #sched.at<order 5, stage 1>} : <2> reads %[[K]],
 tile.kernel @staged(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %i = arith.constant 0 : i32
   %zero = arith.constant 0.0 : f32
   %Q = tile.param "q" : !tile.view<4, bf16>

@@ -42,7 +42,7 @@
 // CHECK:             %[[PHASE_UNIFORM:.*]] = sched.uniform %[[PHASE_END]]
 // CHECK:             sched.next %[[NEXT]], %[[STAGE_UNIFORM]], %[[PHASE_UNIFORM]]
 tile.kernel @dealt(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %zero = arith.constant 0.0 : f32
   %i = arith.constant 0 : i32
   %columns = arith.constant 64 : i32
@@ -94,7 +94,7 @@ tile.kernel @dealt(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, x: ou
 // CHECK:           sched.release %[[BOTH]][%{{.*}}] by_lanes : <2> reads %{{.*}}, %{{.*}} :
 // CHECK-NOT:       sched.release %[[BOTH]]
 tile.kernel @vectors(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, u: in [b, h, q] f32, w: in [b, h, q] f32, x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %zero = arith.constant 0.0 : f32
   %i = arith.constant 0 : i32
   %columns = arith.constant 64 : i32

@@ -90,7 +90,7 @@ attn.attention @by_lane dtype bf16 head_dim 64 x 64 scale 1.250000e-01 attribute
 !rounded = !tile.tile<q 64 x k 128, bf16, register>
 !sum = !tile.tile<k 128 x d 64, f32, register>
 tile.kernel @gradients(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, dq: out [b, h, q, d 64] f32, dk: out [b, h, k, d 64] f32, tensors.bias: in [i, j] bf16) grid [b, h, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.stage_biases} {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>], sched.stage_biases} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %k0 = tile.block_index "k" : i32

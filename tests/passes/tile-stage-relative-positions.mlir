@@ -10,7 +10,7 @@
 
 // A relative bias: one load for each distance, from that of the first row and the last key on.
 // CHECK-LABEL: tile.kernel @relative
-// CHECK-SAME: tile_q = [[Q:[0-9]+]], tile_k = [[K:[0-9]+]],
+// CHECK-SAME: plan <q [[Q:[0-9]+]] x k [[K:[0-9]+]],
 // CHECK-DAG: %[[Q0:.*]] = tile.block_index "q"
 // CHECK-DAG: %[[H:.*]] = tile.block_index "h"
 // CHECK: tile.for_blocks (%[[K0:[^,]*]],

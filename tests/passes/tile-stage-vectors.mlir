@@ -30,7 +30,7 @@
 // ROLES: sched.roles = [#sched.role<"producer", warps 4, registers 40>, #sched.role<"consumer", warps 8, registers 232>]
 // ROLES: tile.convert %{{.*}} {sched.ring = #sched.ring<stages 2, "producer" warps 2 to 3>, tile.name = "minus"}
 tile.kernel @vectors(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: in [b, h, q] f32, out: out [b, h, q] f32)
-    grid [b, h, k by 128] dtype bf16 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1>
+    grid [b, h, k by 128] dtype bf16 plan <q 128 x k 128, warps = 8, blocks_per_sm = 1>
     attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
@@ -82,7 +82,7 @@ tile.kernel @vectors(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse
 // CHECK-NEXT:        arith.addf %[[E]], %[[N]]
 // CHECK:           tile.store %[[MINUS]]
 tile.kernel @copied(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: in [b, h, q] f32, out: out [b, h, q] f32)
-    grid [b, h, k by 128] dtype bf16 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    grid [b, h, k by 128] dtype bf16 plan <q 128 x k 128, warps = 8, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %k0 = tile.block_index "k" : i32
@@ -130,7 +130,7 @@ tile.kernel @copied(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse:
 // LAYOUTS:         %[[X:.*]] = tile.map(%{{.*}}, %[[HELD]] :
 // LAYOUTS:         tile.map(%[[X]], %[[HELD]] :
 tile.kernel @rounds(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, lse: in [b, h, q] f32, out: out [b, h, q] f32)
-    grid [h, q by 128, k by 128] dtype bf16 plan <tile_q = 128, tile_k = 128, warps = 8, blocks_per_sm = 1>
+    grid [h, q by 128, k by 128] dtype bf16 plan <q 128 x k 128, warps = 8, blocks_per_sm = 1>
     attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %b = tile.axis_extent "b" : i32
   %h = tile.block_index "h" : i32

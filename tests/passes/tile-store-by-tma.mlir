@@ -40,7 +40,7 @@
 !ks = !tile.tile<k 128, i32, register, #sched.fragment<rows, warps 8>>
 
 tile.kernel @sent(out: out [h, q, k] bf16) grid [h, q by 64, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> {
   %OUT = tile.param "out" {tile.name = "OUT"} : !tile.view<3, bf16>
   %h = tile.block_index "h" {tile.name = "h"} : i32
   %q0 = tile.block_index "q" : i32
@@ -71,7 +71,7 @@ tile.kernel @sent(out: out [h, q, k] bf16) grid [h, q by 64, k by 128] dtype bf1
 }
 
 tile.kernel @in_front(out: out [h, q, k] bf16) grid [h, q by 64, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> {
   %OUT = tile.param "out" {tile.name = "OUT"} : !tile.view<3, bf16>
   %h = tile.block_index "h" {tile.name = "h"} : i32
   %q0 = tile.block_index "q" : i32
@@ -105,7 +105,7 @@ tile.kernel @in_front(out: out [h, q, k] bf16) grid [h, q by 64, k by 128] dtype
 }
 
 tile.kernel @as_it_is(out: out [h, q, k] bf16, wide: out [h, q, k] f32) grid [h, q by 64, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> {
   %OUT = tile.param "out" : !tile.view<3, bf16>
   %WIDE = tile.param "wide" : !tile.view<3, f32>
   %h = tile.block_index "h" : i32
@@ -139,7 +139,7 @@ tile.kernel @as_it_is(out: out [h, q, k] bf16, wide: out [h, q, k] f32) grid [h,
 }
 
 tile.kernel @in_another_order(out: out [h, q, k] bf16) grid [h, q by 64, k by 128] dtype bf16
-    plan <tile_q = 64, tile_k = 128, warps = 8, blocks_per_sm = 1> {
+    plan <q 64 x k 128, warps = 8, blocks_per_sm = 1> {
   %OUT = tile.param "out" {tile.name = "OUT"} : !tile.view<3, bf16>
   %h = tile.block_index "h" {tile.name = "h"} : i32
   %q0 = tile.block_index "q" : i32

@@ -65,7 +65,7 @@
 !places = !tile.tile<part 4 x distance 64, i32, register>
 
 tile.kernel @diagonals(table: workspace [b, n] f32) grid [b, n by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 128 x k 32, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %n0 = tile.block_index "n" : i32
   %zero = arith.constant 0 : i32
@@ -86,7 +86,7 @@ tile.kernel @diagonals(table: workspace [b, n] f32) grid [b, n by 128] dtype bf1
 }
 
 tile.kernel @twice(table: workspace [b, n] f32) grid [b, n by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 8, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 8, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %n0 = tile.block_index "n" : i32
   %T = tile.param "table" : !tile.view<2, f32>
@@ -104,7 +104,7 @@ tile.kernel @twice(table: workspace [b, n] f32) grid [b, n by 64] dtype bf16
 }
 
 tile.kernel @merged(table: workspace [b, n] f32) grid [b, n by 128] dtype bf16
-    plan <tile_q = 128, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 128 x k 32, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %n0 = tile.block_index "n" : i32
   %four = arith.constant 4 : i32

@@ -1,7 +1,7 @@
 // What tile-to-sched cannot write.
 // RUN: attune-opt %s -split-input-file -tile-assign-layouts -tile-to-sched=arch=sm_80 -verify-diagnostics
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   // expected-error @below {{is interleaved, which takes one tanh or exp2 of the element, through one op with a value that is the same along a row, and a multiple of 16 columns}}
@@ -14,7 +14,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %l = tile.splat %zero : f32 -> <k 32, f32, register>
@@ -29,7 +29,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   // expected-error @below {{has 24 of d, which matrix instructions take as rows, 16 at a time; make it a multiple of 16}}
   %s = tile.splat %zero : f32 -> <d 24 x k 32, f32, register>
@@ -37,7 +37,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel(x: out [h, q, k] bf16) grid [h, q by 64, k by 64] dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(x: out [h, q, k] bf16) grid [h, q by 64, k by 64] dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %X = tile.param "x" : !tile.view<3, bf16>
   %h = tile.block_index "h" : i32
@@ -48,7 +48,7 @@ tile.kernel @kernel(x: out [h, q, k] bf16) grid [h, q by 64, k by 64] dtype bf16
 
 // -----
 
-tile.kernel @kernel(x: out [h, q, k] bf16) grid [h, q by 64, k by 64] dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(x: out [h, q, k] bf16) grid [h, q by 64, k by 64] dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %X = tile.param "x" : !tile.view<3, bf16>
   %h = tile.block_index "h" : i32

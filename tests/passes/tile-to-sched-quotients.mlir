@@ -12,7 +12,7 @@
 // CHECK-NEXT:      %[[OTHER:.*]] = arith.divsi %{{.*}}, %c12_i32
 // CHECK-NEXT:      tile.element %{{.*}}[%[[OTHER]]]
 tile.kernel @quotients(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, sums: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<table, f32, rank 1>]} {
+    plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<table, f32, rank 1>]} {
   %b = tile.block_index "b" : i32
   %h = tile.block_index "h" : i32
   %q0 = tile.block_index "q" : i32

@@ -25,7 +25,7 @@
 !indices = !tile.tile<q 64 x k 32, i32, register>
 
 tile.kernel @places(sums: workspace [b, n] f32, out: out [b, n] bf16, counts: workspace [b, n] i64) grid [b, n by 64] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %n0 = tile.block_index "n" : i32
   %c = arith.constant 1.0 : f32

@@ -35,7 +35,7 @@
 
 tile.kernel @sums(x: in [b, k, d 64] f32, y: in [b, k, e 40] f32, sums: accumulate [b, k, d 64] f32, less: accumulate [b, k, e 40] f32)
     grid [b, k by 32] dtype bf16
-    plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+    plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %b = tile.block_index "b" : i32
   %k0 = tile.block_index "k" : i32
   %Sk = tile.axis_extent "k" : i32

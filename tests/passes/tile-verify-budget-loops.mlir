@@ -3,7 +3,7 @@
 // RUN: not attune-opt %s -tile-verify="arch=sm_90 sram-budget=16383" 2>&1 | FileCheck %s
 
 // CHECK: error: 'tile.kernel' op needs 16384 bytes of shared memory (q_tile 8192, second 2 x 4096), above the budget of 16383; lower stages, tile_k or tile_q
-tile.kernel @kernel(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, o: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, o: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32

@@ -3,7 +3,7 @@
 // RUN: attune-opt %s -tile-verify="arch=sm_90a sram-budget=57344"
 
 // CHECK: error: 'tile.kernel' op needs 57344 bytes of shared memory (q_tile 2 x 16384, k_tile 2 x 4096, o 16384), above the budget of 57343; lower stages, tile_k or tile_q
-tile.kernel @kernel(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 32, warps = 8, blocks_per_sm = 1> attributes {sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32

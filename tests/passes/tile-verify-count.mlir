@@ -1,6 +1,6 @@
 // RUN: attune-opt %s -split-input-file -verify-diagnostics -tile-verify="arch=sm_90a"
 
-tile.kernel @holds_floats(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {
+tile.kernel @holds_floats(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %B = tile.axis_extent "b" : i32

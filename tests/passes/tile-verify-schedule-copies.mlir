@@ -1,7 +1,7 @@
 // Shared tiles are stages of rings, which one role fills and another empties.
 // RUN: attune-opt %s -split-input-file -tile-verify-schedule=form=copies -verify-diagnostics
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   // expected-error @below {{'tile.load' op loads to shared memory, which copies into rings have taken the place of}}
@@ -10,7 +10,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   // expected-error @below {{'tile.domain' op goes over a domain, which indices of tiles have taken the place of}}
   %dom = tile.domain k by 64 [%c0, %c0) full
@@ -18,7 +18,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   // expected-error @below {{'sched.ring' op is filled by 0 roles and awaited by 1; one fills a ring, and another waits for it}}
   %ring = sched.ring "k" at 0 filled_by 1 emptied_by 1 : !sched.ring<2>
   sched.role "producer" warps 4 {
@@ -35,7 +35,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   // expected-error @below {{'sched.ring' op is acquired, but never released}}
   %ring = sched.ring "k" at 0 filled_by 1 emptied_by 1 : !sched.ring<2>
   sched.role "producer" warps 4 {

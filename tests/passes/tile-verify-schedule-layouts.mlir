@@ -1,7 +1,7 @@
 // Register tiles are fragments, shared operands of products swizzled.
 // RUN: attune-opt %s -split-input-file -tile-verify-schedule=form=layouts -verify-diagnostics
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   // expected-error @below {{'tile.splat' op has a register tile without a fragment layout: '!tile.tile<q 128, f32, register>'}}
   %x = tile.splat %zero : f32 -> !tile.tile<q 128, f32, register>
@@ -9,7 +9,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 // -----
 
-tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 8, blocks_per_sm = 1> {
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%c0, %c0, %c0] limit %c0 : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared, #sched.swizzle<128>>

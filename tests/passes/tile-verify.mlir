@@ -8,7 +8,7 @@ attn.attention @full dtype bf16 head_dim 64 x 64 scale 0.125 score {
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -21,7 +21,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -30,7 +30,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
   %zero = arith.constant 0.0 : f32
   %l = tile.splat %zero : f32 -> <q 64, f32, register>
   %r = tile.for_blocks (%k0, %partial) in %dom iter_args(%l0 = %l : !tile.tile<q 64, f32, register>) {
-    // expected-error @below {{'tile.load' op has 64 of k, the plan's tile_k is 32; the plan and all ops have one size, for another start from attn with --tile-k 32}}
+    // expected-error @below {{'tile.load' op has 64 of k, the plan has 32; the plan and all ops have one size, for another start from attn with --tile-k 32}}
     %k = tile.load %K[%c0, %c0, %k0] limit %Sk {tile.name = "k_tile"} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
     tile.yield %l0 : !tile.tile<q 64, f32, register>
   }
@@ -38,7 +38,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   // expected-error @below {{'tile.map' op is interleaved or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
@@ -51,7 +51,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   // expected-error @below {{'tile.map' op is interleaved or computes some columns only, which schedules do; at the end of tile a map computes all, as they come}}
@@ -64,20 +64,20 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %zero = arith.constant 0.0 : f32
-  // expected-error @below {{'tile.splat' op has 128 of q, the plan's tile_q is 64; the plan and all ops have one size, for another start from attn with --tile-q 64}}
+  // expected-error @below {{'tile.splat' op has 128 of q, the plan has 64; the plan and all ops have one size, for another start from attn with --tile-q 64}}
   %l = tile.splat %zero : f32 -> <q 128, f32, register>
 }
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
-  // expected-error @below {{'tile.domain' op steps by 64, the plan's tile_k is 32; the plan and all ops have one size, for another start from attn with --tile-k 32}}
+  // expected-error @below {{'tile.domain' op steps by 64 of k, the plan has 32; the plan and all ops have one size, for another start from attn with --tile-k 32}}
   %dom = tile.domain k by 64 [%c0, %c2) full
   %zero = arith.constant 0.0 : f32
   %l = tile.splat %zero : f32 -> <q 64, f32, register>
@@ -89,7 +89,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {pattern = #attn.blocks<pattern, 64x64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {pattern = #attn.blocks<pattern, 64x64>, tensors = [#attn.tensor<pattern, i8, rank 3>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -105,7 +105,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 
 // -----
 
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -120,14 +120,14 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   // expected-error @below {{'tile.param' op reads seed, which only a kernel with `dropout` is launched with}}
   %seed = tile.param "seed" : i64
 }
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   // expected-error @below {{'tile.param' op reads q_offset, which only a kernel with `q_offset` is launched with}}
   %offset = tile.param "q_offset" : i32
 }
@@ -135,7 +135,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 // -----
 
 // expected-error @below {{'tile.kernel' op needs 262144 bytes of shared memory (k_tile 64 x 4096), above the budget of 166912; lower stages, tile_k or tile_q}}
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -152,7 +152,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 // -----
 
 // A domain may go over q, for a kernel that owns keys.
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {dropout, q_offset} {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {dropout, q_offset} {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -165,7 +165,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 // -----
 
 // Two buffers of each tile of a loop, one of the others.
-tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %K = tile.param "k" : !tile.view<4, bf16>
   %Sk = tile.axis_extent "k" : i32
   %c0 = arith.constant 0 : i32
@@ -181,7 +181,7 @@ tile.kernel @kernel(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <tile
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %dom = tile.domain k by 32 [%c0, %c2) full
@@ -200,7 +200,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]} {
   %c0 = arith.constant 0 : i32
   %t = tile.map() at(distance = %c0) -> !tile.tile<distance 95, i32, register> {
   ^bb0(%d: i32):
@@ -212,7 +212,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tensors = [#attn.tensor<bias, bf16, rank 2>]} {
+tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>], tensors = [#attn.tensor<bias, bf16, rank 2>]} {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %B = tile.param "tensors.bias" : !tile.view<2, bf16>
@@ -228,7 +228,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <tile_q = 64, tile_k = 32, warps =
 
 // -----
 
-tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %q0 = tile.block_index "q" : i32
   // expected-error @below {{'tile.warpgroup_row' op names a part of the tile, which is for warpgroups of a kernel with producer warps; give sched.roles, or use the tile's own rows}}
   %row = tile.warpgroup_row %q0 by 64 : i32
@@ -236,7 +236,7 @@ tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 
 
 // -----
 
-tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <tile_q = 128, tile_k = 32, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 32, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
   %q0 = tile.block_index "q" : i32
   // expected-error @below {{'tile.warpgroup_row' op has parts of 32 rows, a warpgroup of the plan holds 64}}
   %row = tile.warpgroup_row %q0 by 32 : i32
@@ -244,7 +244,7 @@ tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16
 
 // -----
 
-tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <tile_q = 64, tile_k = 32, warps = 4, blocks_per_sm = 1> {
+tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
   %q0 = tile.block_index "q" : i32
   %Q = tile.param "q" : !tile.view<4, bf16>
   %q = tile.load %Q[%q0, %q0, %q0] limit %q0 : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>

@@ -102,7 +102,7 @@ class Programs(unittest.TestCase):
         with open(os.path.join(ROOT, "tests/programs/two_passes.mlir")) as file:
             text = file.read()
         roles = 'sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 4>]'
-        plan = " dtype bf16 plan <tile_q = 64, tile_k = 64, warps = 4, blocks_per_sm = 1> attributes {%s"
+        plan = " dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> attributes {%s"
         searched = text.replace("[%c0, %tiles) full\n", """[%c0, %tiles) full where {
   ^bb0(%n: i32):
     %there = tile.element %list[%n] in_range [false] : !tile.view<1, i8> (i32) -> i1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 OLD = """\
+#tile.plan<tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
 tile.kernel @k() plan <tile_q = 64, turns = true, copy_warps = 4, pack_groups = false> attributes {sched.turns, tile.instead_of = @j, attn.adds_queries,
     tile.derived = [#tile.derived<name = "piece", rule = "pieces", by = 64, of = "row">, #tile.derived<name = "split", rule = "shares">]} {
   %a = tile.mma %q, %k {sched.at = #sched.at<stage 1 order 2 turn "softmax">} : f32
@@ -24,6 +25,7 @@ tile.kernel @k() plan <tile_q = 64, turns = true, copy_warps = 4, pack_groups = 
 // RUN: attune-opt -tile-hold-maxima -tile-alternate-warpgroups -tile-compute-again -attn-tile-size="turns=true pack-groups=true"
 """
 NEW = """\
+#tile.plan<q 128 x k 64, warps = 4, blocks_per_sm = 2>
 tile.kernel @k() plan <tile_q = 64, ping_pong = true, producer_warps = 4, pack_gqa = false> attributes {sched.ping_pong, tile.fallback_of = @j, attn.accumulates_dq,
     tile.derived = [#tile.derived<name = "work_item", rule = "work_items", by = 64, of = "row">, #tile.derived<name = "split", rule = "splits">]} {
   %a = tile.mma %q, %k {sched.at = #sched.at<stage 1 order 2 ping_pong "softmax">} : f32

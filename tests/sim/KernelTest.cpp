@@ -47,7 +47,7 @@ struct Run {
 
   explicit Run(const std::string &body, uint64_t seed = 0) {
     Expected<Simulation> simulation = Simulation::load({expanded(R"(
-sched.kernel @hand(q: in [b, h, q, d 8] f32, o: out [b, h, q, dv 8] f32, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 2064 dtype f32 plan <tile_q = 64, tile_k = 16,
+sched.kernel @hand(q: in [b, h, q, d 8] f32, o: out [b, h, q, dv 8] f32, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 2064 dtype f32 plan <q 64 x k 16,
     warps = 2, blocks_per_sm = 1> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32

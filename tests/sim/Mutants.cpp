@@ -54,7 +54,7 @@ bool isQueryTile(const std::string &line) {
 /// How many rows a tile of the kernel has.
 std::string tileRows(const std::string &text) {
   std::smatch rows;
-  std::regex_search(text, rows, std::regex("tile_q = ([0-9]+)"));
+  std::regex_search(text, rows, std::regex("plan <q ([0-9]+)"));
   return rows[1];
 }
 

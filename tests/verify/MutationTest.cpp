@@ -377,7 +377,7 @@ TEST_CASE("text is held to the rules of its stage, and errors point at it") {
   CHECK(attn == "'arith.extsi' op gives 'i128'; scores and masks compute with f32, i32, i64 and i1");
   CHECK(attnLine.find("i128") != std::string::npos);
   auto [tile, tileLine] = errorOf(Stage::Tile, "k by 64", "k by 32");
-  CHECK(tile == "'tile.domain' op steps by 32, the plan's tile_k is 64; the plan and all ops have one size, for "
+  CHECK(tile == "'tile.domain' op steps by 32 of k, the plan has 64; the plan and all ops have one size, for "
                 "another start from attn with --tile-k 64");
   CHECK(tileLine.find("tile.domain") != std::string::npos);
   auto [sched, schedLine] = errorOf(Stage::Sched, "wait_copies pending 0", "wait_copies pending 1");

@@ -47,6 +47,28 @@ static int64_t countSplits(sched::KernelOp kernel) {
   return shares;
 }
 
+/// The axes other than q, k, b and h whose extents bound loops over tiles.
+static SmallVector<StringRef> iteratedAxes(sched::KernelOp kernel) {
+  SmallVector<Value> open;
+  kernel.walk([&](sched::ForTilesOp loop) { open.push_back(loop.getBound()); });
+  llvm::SetVector<StringRef> axes;
+  llvm::SmallDenseSet<Operation *> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (auto extent = dyn_cast<tile::AxisExtentOp>(op))
+      axes.insert(extent.getAxis());
+    if (isa<arith::ArithDialect>(op->getDialect()))
+      llvm::append_range(open, op->getOperands());
+  }
+  for (tile::DerivedAxisAttr axis : tile::derivedAxes(kernel))
+    axes.remove(axis.getName());
+  return llvm::filter_to_vector(axes, [](StringRef axis) {
+    return !llvm::is_contained({"q", "k", "b", "h", "hkv"}, axis) && !axis.contains('.');
+  });
+}
+
 /// The launches to check: without keys, with one key more than a tile, and with enough tiles of keys for each split to
 /// go round its rings twice and fill one more stage. The last tile of queries has one row, so that some warpgroups have
 /// no rows. For persistent blocks the first launch has one block for each tile of work, and the others have two blocks.
@@ -54,8 +76,10 @@ static int64_t countSplits(sched::KernelOp kernel) {
 /// order successive tiles of work, and hide that nothing else does.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
-  const int64_t tileQ = kernel.getPlan().getTileQ(), tileK = kernel.getPlan().getTileK(),
+  const tile::PlanAttr plan = kernel.getPlan();
+  const int64_t tileQ = std::max<int64_t>(plan.getSize("q"), 16), tileK = std::max<int64_t>(plan.getSize("k"), 16),
                 stages = sched::deepestRing(kernel);
+  const SmallVector<StringRef> iterated = iteratedAxes(kernel);
   SmallVector<Launch> launches;
   auto add = [&](int64_t keys, int64_t queries, int64_t heads, int64_t batches, int64_t blocks,
                  ArrayRef<Values> values) {
@@ -71,6 +95,9 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
       launch.blocks = program.several ? blocks : 0;
       launch.values = taken;
       launch.backwards = launches.size() % 2;
+      // Loops over other axes have as many tiles, too.
+      for (StringRef axis : iterated)
+        launch.others.push_back({axis, llvm::divideCeil(keys, tileK) * std::max<int64_t>(plan.getSize(axis), 1)});
       launches.push_back(launch);
     }
   };

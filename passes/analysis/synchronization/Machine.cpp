@@ -18,6 +18,9 @@ static Components componentsOf(const Program &program) {
 }
 
 int64_t Launch::extentOf(StringRef axis) const {
+  for (auto [name, extent] : others)
+    if (name == axis)
+      return extent;
   return llvm::StringSwitch<int64_t>(axis)
       .Cases({"q", tile::rowsAxis}, queries)
       .Case("k", keys)

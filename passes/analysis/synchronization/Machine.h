@@ -22,7 +22,9 @@ struct Launch {
   enum class Values { Zero, Most, Mixed, Few, FewOthers, FewMore } values = Values::Zero;
   bool backwards = false; ///< run the last warp first
 
-  int64_t extentOf(llvm::StringRef axis) const; // 1 for an axis without a field above
+  llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> others = {}; ///< extents of axes without a field above
+
+  int64_t extentOf(llvm::StringRef axis) const; ///< 1 for an axis that is not known
   std::string describe() const;
 };
 

@@ -48,7 +48,7 @@ public:
   void initialise();
 
   /// The number of warpgroups whose first visible tiles are searched; 0 without such a search.
-  int64_t searchedParts() { return ownBegin ? kernel.getPlan().getTileQ() / rowsOfWarpgroup(kernel) : 0; }
+  int64_t searchedParts() { return ownBegin ? warps / 4 : 0; }
   /// Whether `op` is part of finding the first tile that is visible to a warpgroup's rows.
   bool isOfOwnBegin(Operation *op) {
     return ownBegin && (op == ownBegin || op == ownBegin.getDomain().getDefiningOp());

@@ -101,7 +101,7 @@ private:
   /// addition to the consumers.
   void declareTasks(int64_t followers);
   /// The number of stages of `tasks`, and of the rings of copies before the loop.
-  int64_t taskStages() const { return once.empty() ? 2 : once.front().stages(); }
+  int64_t taskStages() const { return !once.empty() ? once.front().stages() : persistent ? 2 : 1; }
   /// The number of message fields for the position of a tile of work and for whether another one follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
   /// Waits for Q and receives the message about its tile of work. Calls `tell` with each tile.block_index in `ops` and

@@ -5,7 +5,7 @@
 }>
 module attributes {attn.variant = #variant} {
   tile.launch [@documents_bounds, @documents dependent]
-  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 96] i32) grid [b, h, q by 128] dtype f16 plan <tile_q = 128, tile_k = 96, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  tile.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 96] i32) grid [b, h, q by 128] dtype f16 plan <q 128 x k 96, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first, tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c1_f32 = arith.constant 1.000000e+00 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
@@ -151,7 +151,7 @@ module attributes {attn.variant = #variant} {
     %O = tile.param "o" {tile.name = "o"} : !tile.view<4, f16>
     tile.store %out, %O[%b, %h, %q0] limit %Sq : <q 128 x dv 16, f32, register>, <4, f16>
   }
-  tile.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 96] i32) grid [share 256] dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  tile.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 96] i32) grid [share 256] dtype f16 plan <q 128 x k 16, warps = 8, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %c96_i32 = arith.constant 96 : i32
     %c95_i32 = arith.constant 95 : i32
     %c1_i32 = arith.constant 1 : i32

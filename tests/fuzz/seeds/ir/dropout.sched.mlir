@@ -4,7 +4,7 @@
   "dropout": 0.1
 }>
 module attributes {attn.variant = #variant} {
-  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <tile_q = 64, tile_k = 16, warps = 4, blocks_per_sm = 3> attributes {dropout, sched.longest_first} {
+  sched.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 64] arch "sm_80" threads 128 blocks_per_sm 3 shared_bytes 4096 dtype f16 plan <q 64 x k 16, warps = 4, blocks_per_sm = 3> attributes {dropout, sched.longest_first} {
     %c3_i32 = arith.constant 3 : i32
     %c32_i64 = arith.constant 32 : i64
     %c1_f32 = arith.constant 1.000000e+00 : f32

@@ -1,5 +1,5 @@
 sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 32768 dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
+    plan <q 128 x k 64, warps = 4, blocks_per_sm = 2>
     attributes {dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>]} {
   %K = tile.param "k" : !tile.view<4, bf16>
@@ -95,19 +95,19 @@ sched.kernel @every_op(k: in [b, hkv, k, d 64] bf16, lse: optional out [b, h, q]
 tile.launch [@first, @hopper dependent]
 
 sched.kernel @first(counter: workspace [counters 1] i32) grid [counters 1] arch "sm_90a" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1> {
+    plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
   sched.start_next_launch
 }
 
 sched.kernel @counts(counts: workspace [word 4, n] i64) grid [n by 32] arch "sm_80" threads 32 blocks_per_sm 1 shared_bytes 0 dtype bf16
-    plan <tile_q = 16, tile_k = 16, warps = 1, blocks_per_sm = 1> {
+    plan <q 16 x k 16, warps = 1, blocks_per_sm = 1> {
   %lane = sched.thread_id : i32
   %C = tile.param "counts" : !tile.view<2, i64>
   sched.add_integer %lane to %C[%lane, %lane] : !tile.view<2, i64>
 }
 
 sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 64] f32, o: out [b, h, q, dv 64] bf16, lse: optional out [b, h, q] f32, counter: workspace [counters 1] i32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 132608 dtype bf16
-    plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 1>
+    plan <q 128 x k 64, warps = 4, blocks_per_sm = 1>
     attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
   %counter = tile.param "counter" : !tile.view<1, i32>
   %K = tile.param "k" : !tile.view<4, bf16>

@@ -5,7 +5,7 @@
 }>
 module attributes {attn.variant = #variant} {
   tile.launch [@documents_bounds, @documents dependent]
-  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first, sched.persistent, sched.ping_pong, tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  sched.kernel @documents(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32, ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [b, h, q by 128] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 14704 dtype f16 plan <q 128 x k 16, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first, sched.persistent, sched.ping_pong, tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %false = arith.constant false
     %c3_i32 = arith.constant 3 : i32
     %c32768_f32 = arith.constant 3.276800e+04 : f32
@@ -862,7 +862,7 @@ module attributes {attn.variant = #variant} {
       }
     }
   }
-  sched.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [share 256] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 384 dtype f16 plan <tile_q = 128, tile_k = 16, warps = 8, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
+  sched.kernel @documents_bounds(ids.q: workspace [end 2, q by 128] i32, ids.k: workspace [end 2, k by 16] i32, ids.part: workspace [end 2, q by 64] i32, work_counter: workspace [counters 1] i32) grid [share 256] arch "sm_90a" threads 256 blocks_per_sm 1 shared_bytes 384 dtype f16 plan <q 128 x k 16, warps = 8, blocks_per_sm = 1> attributes {tensors = [#attn.tensor<ids, i32, rank 1>]} {
     %c-2147483648_i32 = arith.constant -2147483648 : i32
     %c6_i32 = arith.constant 6 : i32
     %c5_i32 = arith.constant 5 : i32

@@ -3,7 +3,7 @@
   "mask": "q >= k"
 }>
 module attributes {attn.variant = #variant} {
-  tile.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 256] dtype f16 plan <tile_q = 256, tile_k = 96, warps = 16, blocks_per_sm = 1> attributes {sched.longest_first, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 16>], sched.ping_pong} {
+  tile.kernel @causal(q: in [b, h, q, d 16] f16, k: in [b, hkv, k, d 16] f16, v: in [b, hkv, k, dv 16] f16, o: out [b, h, q, dv 16] f16, lse: optional out [b, h, q] f32) grid [b, h, q by 256] dtype f16 plan <q 256 x k 96, warps = 16, blocks_per_sm = 1> attributes {sched.longest_first, sched.persistent, sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 16>], sched.ping_pong} {
     %c0.360673755_f32 = arith.constant 0.360673755 : f32
     %c1_f32 = arith.constant 1.000000e+00 : f32
     %c0.25_f32 = arith.constant 2.500000e-01 : f32
