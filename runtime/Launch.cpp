@@ -56,10 +56,9 @@ Expected<void> attune::checkSignature(const KernelImage &image) {
     if (entry.grid.size() > maxGridAxes)
       return Error{
           fmt::format("kernel '{}' has a grid of {} axes, the most is {}", image.name, entry.grid.size(), maxGridAxes)};
-  if (image.tileQ < 1 || image.main().threads < 1)
-    return Error{fmt::format("kernel '{}' has query tiles of {} rows and {} threads, both must be positive; the image "
-                             "is damaged",
-                             image.name, image.tileQ, image.main().threads)};
+  if (image.main().threads < 1)
+    return Error{fmt::format("kernel '{}' has {} threads, required is one at least; the image is damaged", image.name,
+                             image.main().threads)};
   return {};
 }
 

@@ -117,8 +117,8 @@ struct KernelImage {
   std::vector<KernelEntry> entries = {KernelEntry{}}; ///< in the order in which a launch starts them; at least one
   std::string arch;                                   ///< "cpu", "sm_80", ...
   KernelSignature signature = {};
-  int tileQ = 0;            ///< query rows per tile
-  int tileK = 0;            ///< keys per tile
+  int tileQ = 0;            ///< query rows per tile; 0 for a program that does not divide the axis q
+  int tileK = 0;            ///< keys per tile; 0 for a program that does not divide the axis k
   int nvrtcVersion = 0;     ///< 1000 * major + 10 * minor, 0 for the CPU
   std::string path;         ///< instructions used: "wgmma", "mma.sync" or "cpu"
   std::string cudaSource;   ///< the generated text; empty for the CPU

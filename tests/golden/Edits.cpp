@@ -42,7 +42,7 @@ const std::vector<Edit> &attune::tests::textEdits() {
       {"tiles of 32 keys",
        Stage::Tile,
        plain,
-       {{"tile_k = 64", "tile_k = 32"},
+       {{"(plan <q 128 x k) 64", "$1 32"},
         {"k 64", "k 32"},
         {"k by 64", "k by 32"},
         {"constant 64 : i32", "constant 32 : i32"},

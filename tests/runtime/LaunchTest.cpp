@@ -922,9 +922,9 @@ TEST_CASE("a signature that does not fit", "[launch]") {
         "the kernel's operands have more than 16 axes; compile a kernel of fewer");
   image.signature.operands.pop_back();
   CHECK(checkSignature(image));
-  image.tileQ = 0;
-  CHECK(checkSignature(image).error().message == "kernel 'wide' has query tiles of 0 rows and 16 threads, both must be "
-                                                 "positive; the image is damaged");
+  image.main().threads = 0;
+  CHECK(checkSignature(image).error().message ==
+        "kernel 'wide' has 0 threads, required is one at least; the image is damaged");
 }
 
 TEST_CASE("metadata round-trips", "[launch]") {

@@ -812,13 +812,14 @@ static Error nothingFits(const PlanRequest &request, const std::vector<RankedPla
 
 std::string Plan::text() const {
   const std::string sharing = std::string(packGqa ? ", packed GQA" : "") + (splitKeys ? ", keys split" : "");
+  const std::string tiles = tileQ && tileK ? fmt::format("{} x {}, ", tileQ, tileK) : "";
   if (producerWarps)
-    return fmt::format("{} x {}, {} warpgroup{} and a producer warp, {} stages{}{}{}", tileQ, tileK, warps / 4,
-                       warps == 4 ? "" : "s", stages, pingPong ? ", ping-pong" : "", overlap ? ", overlapped" : "",
+    return fmt::format("{}{} warpgroup{} and a producer warp, {} stages{}{}{}", tiles, warps / 4, warps == 4 ? "" : "s",
+                       stages, pingPong ? ", ping-pong" : "", overlap ? ", overlapped" : "",
                        persistent ? ", persistent" : "") +
            (stageBiases ? ", biases in shared memory" : "") +
            (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") + sharing;
-  return fmt::format("{} x {}, {} warp{}{}, {} stage{}, q in {}{}", tileQ, tileK, warps, warps == 1 ? "" : "s",
+  return fmt::format("{}{} warp{}{}, {} stage{}, q in {}{}", tiles, warps, warps == 1 ? "" : "s",
                      dvWarps == 1 ? "" : fmt::format(" ({} split dv)", dvWarps), stages, stages == 1 ? "" : "s",
                      qRegisters ? "registers" : "shared memory",
                      blocksPerSm ? fmt::format(", {} block{} per SM", blocksPerSm, blocksPerSm == 1 ? "" : "s") : "") +

@@ -25,7 +25,8 @@ protected:
     llvm::SmallVector<mlir::Attribute> grid(over.getAxes().begin(), over.getAxes().end());
     for (unsigned dim = 0; dim < rank; ++dim)
       grid[grid.size() - rank + dim] = axis(gradient.axis(dim), 0, by[dim]);
-    auto plan = tile::PlanAttr::make(builder.getContext(), {{"q", blockRows}, {"k", columns}}, warps, /*blocksPerSm=*/1);
+    auto plan =
+        tile::PlanAttr::make(builder.getContext(), {{"q", blockRows}, {"k", columns}}, warps, /*blocksPerSm=*/1);
     kernel = tile::KernelOp::create(builder, (op.getSymName() + suffix + gradient.tensor.getName().getValue()).str(),
                                     builder.getArrayAttr({}), builder.getArrayAttr(grid), op.getDtype(), plan,
                                     op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), false,
