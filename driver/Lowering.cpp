@@ -604,6 +604,18 @@ Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, con
   return again ? good : again;
 }
 
+/// The sizes for which plans are ranked: `sizes`, or the default of those that are 0.
+SizeHints hintsOf(const ProblemSizes &sizes) {
+  SizeHints hints;
+  hints.batch = sizes.batch;
+  hints.heads = sizes.heads;
+  if (sizes.queries)
+    hints.queries = sizes.queries;
+  if (sizes.keys)
+    hints.keys = sizes.keys;
+  return hints;
+}
+
 /// The cost model's request for the attn op of `module`, whose regions are canonicalised in a copy.
 Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options, const Target &target,
                                  const ProblemSizes &sizes) {
@@ -612,14 +624,7 @@ Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options,
   if (!ran)
     return ran.error();
   auto op = *copy->getOps<attn::AttentionOp>().begin();
-  SizeHints hints;
-  hints.batch = sizes.batch;
-  hints.heads = sizes.heads;
-  if (sizes.queries)
-    hints.queries = sizes.queries;
-  if (sizes.keys)
-    hints.keys = sizes.keys;
-  PlanRequest request = planRequest(op, target.arch, hints);
+  PlanRequest request = planRequest(op, target.arch, hintsOf(sizes));
   if (sizes.headsKv)
     request.headsKv = sizes.headsKv;
   request.sramBudget = int64_t(options.sramBudget);
@@ -671,8 +676,13 @@ Expected<void> decideSaves(ModuleOp module, const CompileOptions &options, const
 template <typename Work>
 std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source &source, const CompileOptions &options,
                                               const Target *target, Work &&work) {
+  auto planned = [&](ModuleOp module) {
+    if (source.plans)
+      setBackwardPlans(*module.getOps<attn::AttentionOp>().begin(), *source.plans);
+    return work(module);
+  };
   if (source.text)
-    return onParsed(context, *source.text, work);
+    return onParsed(context, *source.text, planned);
   if (options.headDim == 0)
     return Error{fmt::format("head dim is not set, required is a multiple of 8 up to {}; set CompileOptions::headDim",
                              maxHeadDim)};
@@ -685,7 +695,7 @@ std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source
   else if (target && options.gradients && options.gradients->saving.any())
     if (Expected<void> decided = decideSaves(**built, options, *target); !decided)
       return decided.error();
-  return work(**built);
+  return planned(**built);
 }
 
 /// Errors that depend on where the text starts.
@@ -760,6 +770,22 @@ void describeSched(ModuleOp module, Lowered &result) {
   });
 }
 
+/// The cost model's view of a backward pass, and the plans that the passes choose for it, in a copy of `module`.
+Expected<void> describeBackward(ModuleOp module, const Request &request, Lowered &result) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  if (Expected<void> ran = runPasses(
+          *copy, request.source.text,
+          [&](PassManager &passes) { addAttnPlan(passes, pipelineOptions(request.options, request.target)); });
+      !ran)
+    return ran;
+  auto op = *copy->getOps<attn::AttentionOp>().begin();
+  result.backward = {backwardRequest(op, request.target.arch, {}), *backwardPlansOf(op)};
+  if (request.source.plans && *request.source.plans != result.backward->second)
+    return Error{
+        fmt::format("the plans {} are not among those of the backward pass; tune again", request.source.plans->text())};
+  return {};
+}
+
 /// Runs the passes from the stage of `module` up to the requested stage, at most Sched.
 Expected<void> runStages(ModuleOp module, const Request &request, Lowered &result) {
   const auto &[source, options, target, stage, withCost, irTime] = request;
@@ -779,6 +805,9 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
             options.printAfterAll);
         !ran)
       return ran;
+  if (at == Stage::Attn && withCost && result.summary.backward)
+    if (Expected<void> described = describeBackward(module, request, result); !described)
+      return described;
   if (at == Stage::Attn && withCost && !result.summary.backward) {
     Expected<PlanRequest> plans = requestFor(module, options, target, {});
     if (!plans)
@@ -953,6 +982,43 @@ Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, con
   request->tiles = std::move(tiles);
   described.request = *request;
   return rankPlans(*request);
+}
+
+Expected<std::vector<PredictedPlan>> attune::driver::tuningSpace(const Source &source, const CompileOptions &options,
+                                                                 const Target &target, const ProblemSizes &sizes) {
+  ContextLease context;
+  using Space = std::vector<PredictedPlan>;
+  return onModule(context.get(), source, options, &target, [&](ModuleOp module) -> Expected<Space> {
+    Expected<IrSummary> found = summarizeModule(module);
+    if (!found)
+      return found.error();
+    if (!found->backward) {
+      Expected<PlanRequest> request = requestFor(module, options, target, sizes);
+      if (!request)
+        return request.error();
+      request->theseSizes = true;
+      Expected<std::vector<RankedPlan>> ranked = planSpace(*request);
+      if (!ranked)
+        return ranked.error();
+      Space space;
+      for (const RankedPlan &plan : *ranked)
+        space.push_back({plan.plan, plan.cost.totalSeconds});
+      return space;
+    }
+    const PipelineOptions pipeline = pipelineOptions(options, target);
+    if (Expected<void> ran =
+            runPasses(module, source.text, [&](PassManager &passes) { addGradientPasses(passes, pipeline); });
+        !ran)
+      return ran.error();
+    auto op = *module.getOps<attn::AttentionOp>().begin();
+    // Plans do not depend on sizes, only their times do.
+    Expected<std::vector<BackwardPlans>> plans = backwardPlans(planRequest(op, target.arch));
+    if (!plans)
+      return plans.error();
+    BackwardRequest request = backwardRequest(op, target.arch, hintsOf(sizes));
+    request.plan.headsKv = sizes.headsKv;
+    return rankBackward(request, *plans);
+  });
 }
 
 Expected<size_t> attune::driver::opsOfElement(const Source &source, const CompileOptions &options,

@@ -3,12 +3,14 @@
 #include "driver/Timing.h"
 
 #include "runtime/CudaDriver.h"
+#include "runtime/Launch.h"
 
 #include <bit>
 #include <chrono>
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <random>
+#include <span>
 
 using namespace attune;
 using namespace attune::driver;
@@ -156,48 +158,79 @@ Expected<void> ProblemData::fillRandom(Block &block, size_t bytes, DType dtype) 
   return {};
 }
 
+Expected<void> ProblemData::fill(Tensor &tensor) {
+  const std::span<const int64_t> shape(tensor.shape, size_t(tensor.rank));
+  __int128 bytes = byteSize(tensor.dtype);
+  for (int64_t extent : shape)
+    bytes *= extent;
+  if (bytes > (__int128(1) << 40))
+    return Error{fmt::format("a tensor of {} elements is too large to tune with", fmt::join(shape, " x "))};
+  Expected<Block> block = allocate(size_t(bytes));
+  if (!block)
+    return block.error();
+  if (isFloat(tensor.dtype))
+    RETURN_IF_ERROR(fillRandom(*block, size_t(bytes), tensor.dtype));
+  tensor.data = block->data(onGpu);
+  tensors.push_back(std::move(*block));
+  return {};
+}
+
 Expected<ProblemData> ProblemData::make(const Kernel &kernel, const TuneCase &tuneCase) {
   const ProblemSizes &sizes = tuneCase.sizes;
   const KernelSignature &signature = kernel.image().signature;
+  const Device device = kernel.device();
   ProblemData data;
-  data.onGpu = kernel.device().kind == Device::Kind::Cuda;
+  data.onGpu = device.kind == Device::Kind::Cuda;
   data.args = tuneCase.args;
-  struct Operand {
-    Tensor LaunchArgs::*tensor;
+  struct Input {
+    Tensor &tensor;
     const char *name;
     int64_t heads, length;
     int columns;
   };
-  for (const Operand &operand : {Operand{&LaunchArgs::q, "q", sizes.heads, sizes.queries, signature.headDim},
-                                 Operand{&LaunchArgs::k, "k", sizes.headsKv, sizes.keys, signature.headDim},
-                                 Operand{&LaunchArgs::v, "v", sizes.headsKv, sizes.keys, signature.headDimV},
-                                 Operand{&LaunchArgs::o, "o", sizes.heads, sizes.queries, signature.headDimV}}) {
-    Tensor &tensor = data.args.*operand.tensor;
-    if (tensor.data)
+  for (const Input &input : {Input{data.args.q, "q", sizes.heads, sizes.queries, signature.headDim},
+                             Input{data.args.k, "k", sizes.headsKv, sizes.keys, signature.headDim},
+                             Input{data.args.v, "v", sizes.headsKv, sizes.keys, signature.headDimV}}) {
+    if (input.tensor.data)
       continue;
-    std::array<int64_t, 4> shape = {sizes.batch, operand.heads, operand.length, operand.columns};
+    std::array<int64_t, 4> shape = {sizes.batch, input.heads, input.length, input.columns};
     // A paged KV cache has as many pages as all sequences need.
-    const OperandParam &declared = *std::ranges::find(signature.operands, operand.name, &OperandParam::name);
+    const OperandParam &declared = *std::ranges::find(signature.operands, input.name, &OperandParam::name);
     if (const int64_t slots = declared.axes[2].size; slots > 0)
-      shape = {sizes.batch * ((operand.length + slots - 1) / slots), operand.heads, slots, operand.columns};
-    __int128 bytes = byteSize(signature.dtype);
-    for (int64_t extent : shape)
-      bytes *= extent;
-    if (bytes > (__int128(1) << 40))
-      return Error{fmt::format("a tensor of {} x {} x {} x {} elements is too large to tune with", shape[0], shape[1],
-                               shape[2], shape[3])};
-    Expected<Block> block = data.allocate(size_t(bytes));
-    if (!block)
-      return block.error();
-    RETURN_IF_ERROR(data.fillRandom(*block, size_t(bytes), signature.dtype));
-    tensor = Tensor::contiguous(block->data(data.onGpu), signature.dtype, shape, kernel.device());
-    data.tensors.push_back(std::move(*block));
+      shape = {sizes.batch * ((input.length + slots - 1) / slots), input.heads, slots, input.columns};
+    input.tensor = Tensor::contiguous(nullptr, signature.dtype, shape, device);
+    RETURN_IF_ERROR(data.fill(input.tensor));
   }
+  RETURN_IF_ERROR(data.addOperands(kernel));
   return data;
+}
+
+Expected<void> ProblemData::addOperands(const Kernel &kernel) {
+  for (const OperandParam &operand : kernel.image().signature.operands) {
+    const Tensor *given = args.operand(operand.name);
+    if (operand.role == OperandRole::Workspace || operand.optional || (given && given->data))
+      continue;
+    Expected<Tensor> tensor = denseOperand(kernel.image(), operand, kernel.device(), args);
+    if (!tensor)
+      return tensor.error();
+    RETURN_IF_ERROR(fill(*tensor));
+    if (operand.name == "o")
+      args.o = *tensor;
+    else if (operand.name == "lse")
+      args.lse = *tensor;
+    else
+      args.operands.push_back({operand.name, *tensor});
+  }
+  return {};
 }
 
 Expected<LaunchArgs> ProblemData::argsFor(const Kernel &kernel) {
   LaunchArgs result = args;
+  result.operands = {};
+  for (const NamedTensor &operand : args.operands)
+    if (std::ranges::find(kernel.image().signature.operands, operand.name, &OperandParam::name) !=
+        kernel.image().signature.operands.end())
+      result.operands.push_back(operand);
   if (result.workspace)
     return result;
   const size_t bytes = kernel.workspaceBytes(result);

@@ -44,10 +44,17 @@ private:
 /// The tensors and the workspace of one problem.
 class ProblemData {
 public:
-  /// Allocates the tensors of `tuneCase` for the dtype, head dims and device of `kernel`.
+  /// Allocates the tensors of `tuneCase` for the operands and the device of `kernel`.
   static Expected<ProblemData> make(const Kernel &kernel, const TuneCase &tuneCase);
 
-  /// The arguments for `kernel`, with as much workspace as it needs.
+  /// Allocates the operands of a further kernel, the forward pass of a backward pass, that are not allocated yet.
+  Expected<void> addOperands(const Kernel &kernel);
+
+  /// The dropout probability, where the case gives none.
+  void setDropout(float probability) { args.dropout = args.dropout.value_or(probability); }
+
+  /// The arguments for `kernel`, which may be the forward pass of a backward pass's data, with as much workspace as it
+  /// needs.
   Expected<LaunchArgs> argsFor(const Kernel &kernel);
 
 private:
@@ -58,6 +65,8 @@ private:
     void *data(bool onGpu) { return onGpu ? device.data() : host.data(); }
   };
   Expected<Block> allocate(size_t bytes) const;
+  /// Gives `tensor` memory, with random numbers if its elements are floats.
+  Expected<void> fill(Tensor &tensor);
   Expected<void> fillRandom(Block &block, size_t bytes, DType dtype) const;
 
   bool onGpu = false;
