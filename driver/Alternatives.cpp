@@ -111,16 +111,9 @@ std::vector<FewQueriesPlan> attune::driver::fewQueriesPlans(const Source &source
   return plans;
 }
 
-/// `source` and `options` for compiling exactly `plan`.
-static std::pair<Source, CompileOptions> ofOnePlan(const Source &source, CompileOptions options, const PassPlan &plan) {
-  options.shapes.clear();
-  options.printAfterAll = false;
-  return withPlan(source, std::move(options), plan);
-}
-
 static Expected<KernelImage> imageOfPlan(const Source &source, const CompileOptions &options, const Target &target,
                                          const PassPlan &plan) {
-  const auto [planned, ofPlan] = ofOnePlan(source, options, plan);
+  const auto [planned, ofPlan] = withPlan(source, options, plan);
   return imageOfSource(planned, ofPlan, target);
 }
 
@@ -189,7 +182,7 @@ Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, con
         image = imageOfPlan(source, options, target, plan);
       if (*image && !sized.isMeasured && (*image)->main().spillBytes > kernel.image().main().spillBytes)
         continue;
-      const auto [planned, ofPlan] = ofOnePlan(source, options, plan);
+      const auto [planned, ofPlan] = withPlan(source, options, plan);
       Expected<Kernel> made =
           *image ? kernelOfImage(**image, planned, ofPlan, target) : Expected<Kernel>(image->error());
       if (made)

@@ -307,30 +307,22 @@ static Expected<PlannedImage> buildImage(const Source &source, const CompileOpti
   return PlannedImage{std::move(image), std::move(plan)};
 }
 
-namespace {
-enum class Pass : uint8_t { Forward, Backward };
-} // namespace
-
-/// The pass of which compilation chooses the fields of a plan that `options` leave open; nullopt if it chooses none.
-static std::optional<Pass> passOfOpenFields(const Source &source, const CompileOptions &options) {
-  if (source.plans)
-    return std::nullopt;
+/// Whether compilation chooses the fields of a plan that the options leave open.
+static bool choosesOpenFields(const Source &source) {
   if (source.variant)
-    return options.backward ? Pass::Backward : Pass::Forward;
+    return !source.plans;
   Expected<IrSummary> start = describe(*source.text);
-  if (!start || start->stage != Stage::Attn || source.text->text.find("attn.plan") != std::string::npos)
-    return std::nullopt;
-  return start->backward ? Pass::Backward : Pass::Forward;
+  return start && start->stage == Stage::Attn && !start->backward &&
+         source.text->text.find("attn.plan") == std::string::npos;
 }
 
-/// Whether compilation ranks plans for the schedule, within the SRAM budget of `options`. The plans of a backward pass
-/// do not depend on compiled kernels.
+/// Whether compilation ranks plans of a forward pass for the schedule, within the SRAM budget of `options`.
 static bool choosesSchedule(const Source &source, const CompileOptions &options) {
-  return !choiceOf(options).any() && passOfOpenFields(source, options) == Pass::Forward;
+  return !options.backward && !choiceOf(options).any() && choosesOpenFields(source);
 }
 
 bool attune::driver::leavesScheduleOpen(const Source &source, const CompileOptions &options) {
-  return !options.cuda && options.sramBudget == 0 && !choiceOf(options).any() && passOfOpenFields(source, options);
+  return !options.cuda && options.sramBudget == 0 && !choiceOf(options).any() && choosesOpenFields(source);
 }
 
 CompileOptions attune::driver::withPlan(CompileOptions options, const Plan &plan) {
@@ -344,6 +336,8 @@ std::pair<Source, CompileOptions> attune::driver::withPlan(Source source, Compil
     assignSchedule(options, *forward);
   else
     source.plans = std::get<BackwardPlans>(plan);
+  options.shapes.clear();
+  options.printAfterAll = false;
   return {source, std::move(options)};
 }
 
@@ -515,7 +509,7 @@ static Expected<KernelImage> settleWithFewQueries(const Source &source, const Co
 /// is complete then.
 static std::string entryKeyOf(const KernelImage &image, const Source &source, const CompileOptions &options,
                               const Target &target) {
-  if (passOfOpenFields(source, options) != Pass::Forward)
+  if (options.backward || !choosesOpenFields(source))
     return "";
   Expected<std::string> key = keyOf(source, withPlan(options, planOf(image)), target);
   return key ? std::move(*key) : "";

@@ -41,7 +41,7 @@ std::string featuresOf(const KernelImage &image);
 
 /// `options` with every field of the schedule fixed.
 CompileOptions withPlan(CompileOptions options, const Plan &plan);
-/// `source` and `options` with every field of the schedule fixed.
+/// `source` and `options` for compiling exactly `plan`.
 std::pair<Source, CompileOptions> withPlan(Source source, CompileOptions options, const PassPlan &plan);
 
 /// `options` of the backward pass that belongs to a forward pass with gradients; its schedule is open.

@@ -770,15 +770,8 @@ void describeSched(ModuleOp module, Lowered &result) {
   });
 }
 
-/// The cost model's view of a backward pass, and the plans that the passes choose for it, in a copy of `module`.
-Expected<void> describeBackward(ModuleOp module, const Request &request, Lowered &result) {
-  OwningOpRef<ModuleOp> copy = module.clone();
-  if (Expected<void> ran = runPasses(
-          *copy, request.source.text,
-          [&](PassManager &passes) { addAttnPlan(passes, pipelineOptions(request.options, request.target)); });
-      !ran)
-    return ran;
-  auto op = *copy->getOps<attn::AttentionOp>().begin();
+/// Sets the request and the plans of a backward pass, whose plans are chosen.
+Expected<void> describeBackward(attn::AttentionOp op, const Request &request, Lowered &result) {
   result.backward = {backwardRequest(op, request.target.arch, {}), *backwardPlansOf(op)};
   if (request.source.plans && *request.source.plans != result.backward->second)
     return Error{
@@ -805,9 +798,6 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
             options.printAfterAll);
         !ran)
       return ran;
-  if (at == Stage::Attn && withCost && result.summary.backward)
-    if (Expected<void> described = describeBackward(module, request, result); !described)
-      return described;
   if (at == Stage::Attn && withCost && !result.summary.backward) {
     Expected<PlanRequest> plans = requestFor(module, options, target, {});
     if (!plans)
@@ -816,7 +806,12 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   }
   if (at == Stage::Attn && stage > Stage::Attn) {
     Expected<void> ran = runPasses(
-        module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
+        module, source.text, [&](PassManager &passes) { addAttnPlan(passes, pipeline); }, options.printAfterAll);
+    if (ran && result.summary.backward)
+      ran = describeBackward(*module.getOps<attn::AttentionOp>().begin(), request, result);
+    if (ran)
+      ran = runPasses(
+          module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
     if (!ran)
       return ran;
     at = Stage::Tile;
@@ -986,29 +981,26 @@ Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, con
 
 Expected<std::vector<PredictedPlan>> attune::driver::tuningSpace(const Source &source, const CompileOptions &options,
                                                                  const Target &target, const ProblemSizes &sizes) {
-  ContextLease context;
   using Space = std::vector<PredictedPlan>;
+  if (!options.backward) {
+    IrSummary summary;
+    Expected<PlanRequest> request = requestOf(source, options, target, sizes, summary);
+    if (!request)
+      return request.error();
+    request->theseSizes = true;
+    Expected<std::vector<RankedPlan>> ranked = planSpace(*request);
+    if (!ranked)
+      return ranked.error();
+    Space space;
+    for (const RankedPlan &plan : *ranked)
+      space.push_back({plan.plan, plan.cost.totalSeconds});
+    return space;
+  }
+  ContextLease context;
   return onModule(context.get(), source, options, &target, [&](ModuleOp module) -> Expected<Space> {
-    Expected<IrSummary> found = summarizeModule(module);
-    if (!found)
-      return found.error();
-    if (!found->backward) {
-      Expected<PlanRequest> request = requestFor(module, options, target, sizes);
-      if (!request)
-        return request.error();
-      request->theseSizes = true;
-      Expected<std::vector<RankedPlan>> ranked = planSpace(*request);
-      if (!ranked)
-        return ranked.error();
-      Space space;
-      for (const RankedPlan &plan : *ranked)
-        space.push_back({plan.plan, plan.cost.totalSeconds});
-      return space;
-    }
     const PipelineOptions pipeline = pipelineOptions(options, target);
-    if (Expected<void> ran =
-            runPasses(module, source.text, [&](PassManager &passes) { addGradientPasses(passes, pipeline); });
-        !ran)
+    Expected<void> ran = runPasses(module, nullptr, [&](PassManager &passes) { addGradientPasses(passes, pipeline); });
+    if (!ran)
       return ran.error();
     auto op = *module.getOps<attn::AttentionOp>().begin();
     // Plans do not depend on sizes, only their times do.
@@ -1053,9 +1045,7 @@ Expected<BackwardExplained> attune::driver::explainGradients(const Source &sourc
     if (Expected<void> ran = runPasses(module, source.text, addDifferentiate); !ran)
       return ran.error();
     auto op = *module.getOps<attn::AttentionOp>().begin();
-    SavingRequest asked{.arch = target.arch};
-    if (sizes.queries)
-      asked.sizes = {sizes.batch, sizes.heads, sizes.queries, sizes.keys};
+    SavingRequest asked{.arch = target.arch, .sizes = hintsOf(sizes)};
     if (options.gradients) {
       const Saving &saving = options.gradients->saving;
       asked.memoryBudget = int64_t(saving.memoryBudget);

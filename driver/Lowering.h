@@ -73,7 +73,8 @@ Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOption
                                        const ProblemSizes &sizes, Lowered &described,
                                        std::shared_ptr<const TileMap> tiles = nullptr);
 
-/// The plans that tuning may measure for `sizes`, ranked by the cost model. Precondition: leavesScheduleOpen.
+/// The plans that tuning may measure for `sizes`, ranked by the cost model. Precondition: leavesScheduleOpen, and the
+/// source of a backward pass is a variant.
 Expected<std::vector<PredictedPlan>> tuningSpace(const Source &source, const CompileOptions &options,
                                                  const Target &target, const ProblemSizes &sizes);
 

@@ -3,14 +3,12 @@
 #include "driver/Timing.h"
 
 #include "runtime/CudaDriver.h"
-#include "runtime/Launch.h"
 
 #include <bit>
 #include <chrono>
 #include <cstring>
 #include <fmt/ranges.h>
 #include <random>
-#include <span>
 
 using namespace attune;
 using namespace attune::driver;
@@ -158,68 +156,61 @@ Expected<void> ProblemData::fillRandom(Block &block, size_t bytes, DType dtype) 
   return {};
 }
 
-Expected<void> ProblemData::fill(Tensor &tensor) {
-  const std::span<const int64_t> shape(tensor.shape, size_t(tensor.rank));
-  __int128 bytes = byteSize(tensor.dtype);
-  for (int64_t extent : shape)
-    bytes *= extent;
-  if (bytes > (__int128(1) << 40))
-    return Error{fmt::format("a tensor of {} elements is too large to tune with", fmt::join(shape, " x "))};
-  Expected<Block> block = allocate(size_t(bytes));
-  if (!block)
-    return block.error();
-  if (isFloat(tensor.dtype))
-    RETURN_IF_ERROR(fillRandom(*block, size_t(bytes), tensor.dtype));
-  tensor.data = block->data(onGpu);
-  tensors.push_back(std::move(*block));
-  return {};
-}
-
 Expected<ProblemData> ProblemData::make(const Kernel &kernel, const TuneCase &tuneCase) {
-  const ProblemSizes &sizes = tuneCase.sizes;
-  const KernelSignature &signature = kernel.image().signature;
-  const Device device = kernel.device();
   ProblemData data;
-  data.onGpu = device.kind == Device::Kind::Cuda;
+  data.onGpu = kernel.device().kind == Device::Kind::Cuda;
   data.args = tuneCase.args;
-  struct Input {
-    Tensor &tensor;
-    const char *name;
-    int64_t heads, length;
-    int columns;
-  };
-  for (const Input &input : {Input{data.args.q, "q", sizes.heads, sizes.queries, signature.headDim},
-                             Input{data.args.k, "k", sizes.headsKv, sizes.keys, signature.headDim},
-                             Input{data.args.v, "v", sizes.headsKv, sizes.keys, signature.headDimV}}) {
-    if (input.tensor.data)
-      continue;
-    std::array<int64_t, 4> shape = {sizes.batch, input.heads, input.length, input.columns};
-    // A paged KV cache has as many pages as all sequences need.
-    const OperandParam &declared = *std::ranges::find(signature.operands, input.name, &OperandParam::name);
-    if (const int64_t slots = declared.axes[2].size; slots > 0)
-      shape = {sizes.batch * ((input.length + slots - 1) / slots), input.heads, slots, input.columns};
-    input.tensor = Tensor::contiguous(nullptr, signature.dtype, shape, device);
-    RETURN_IF_ERROR(data.fill(input.tensor));
-  }
-  RETURN_IF_ERROR(data.addOperands(kernel));
+  RETURN_IF_ERROR(data.addOperands(kernel, tuneCase.sizes));
   return data;
 }
 
-Expected<void> ProblemData::addOperands(const Kernel &kernel) {
+/// The extent of an operand's axis. A paged KV cache has as many pages as all sequences need.
+static int64_t extentOf(const OperandParam &operand, const AxisParam &axis, const ProblemSizes &sizes,
+                        const LaunchArgs &args) {
+  auto ceilDiv = [](int64_t count, int64_t by) { return (count + by - 1) / by; };
+  const std::pair<std::string_view, int64_t> extents[] = {
+      {"b", sizes.batch}, {"h", sizes.heads}, {"hkv", sizes.headsKv}, {"q", sizes.queries}, {"k", sizes.keys}};
+  if (axis.size)
+    return axis.size;
+  if (axis.name == "page")
+    return sizes.batch * ceilDiv(sizes.keys, operand.axes[2].size);
+  for (const auto &[name, extent] : extents)
+    if (name == axis.name)
+      return ceilDiv(extent, axis.by);
+  const std::optional<TensorDimension> of = tensorDimension(axis.name);
+  for (const NamedTensor &named : args.tensors)
+    if (of && named.name == of->tensor)
+      return named.tensor.shape[of->dim];
+  return 0;
+}
+
+Expected<void> ProblemData::addOperands(const Kernel &kernel, const ProblemSizes &sizes) {
   for (const OperandParam &operand : kernel.image().signature.operands) {
     const Tensor *given = args.operand(operand.name);
     if (operand.role == OperandRole::Workspace || operand.optional || (given && given->data))
       continue;
-    Expected<Tensor> tensor = denseOperand(kernel.image(), operand, kernel.device(), args);
-    if (!tensor)
-      return tensor.error();
-    RETURN_IF_ERROR(fill(*tensor));
-    if (operand.name == "o")
-      args.o = *tensor;
+    std::vector<int64_t> shape;
+    __int128 bytes = byteSize(operand.dtype);
+    for (const AxisParam &axis : operand.axes)
+      bytes *= shape.emplace_back(extentOf(operand, axis, sizes, args));
+    if (bytes > (__int128(1) << 40))
+      return Error{fmt::format("a tensor of {} elements is too large to tune with", fmt::join(shape, " x "))};
+    Expected<Block> block = allocate(size_t(bytes));
+    if (!block)
+      return block.error();
+    if (isFloat(operand.dtype))
+      RETURN_IF_ERROR(fillRandom(*block, size_t(bytes), operand.dtype));
+    const Tensor tensor = Tensor::contiguous(block->data(onGpu), operand.dtype, shape, kernel.device());
+    tensors.push_back(std::move(*block));
+    const std::pair<std::string_view, Tensor *> members[] = {
+        {"q", &args.q}, {"k", &args.k}, {"v", &args.v}, {"o", &args.o}};
+    const auto member = std::ranges::find(members, operand.name, &std::pair<std::string_view, Tensor *>::first);
+    if (member != std::end(members))
+      *member->second = tensor;
     else if (operand.name == "lse")
-      args.lse = *tensor;
+      args.lse = tensor;
     else
-      args.operands.push_back({operand.name, *tensor});
+      args.operands.push_back({operand.name, tensor});
   }
   return {};
 }

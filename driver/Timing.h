@@ -47,8 +47,8 @@ public:
   /// Allocates the tensors of `tuneCase` for the operands and the device of `kernel`.
   static Expected<ProblemData> make(const Kernel &kernel, const TuneCase &tuneCase);
 
-  /// Allocates the operands of a further kernel, the forward pass of a backward pass, that are not allocated yet.
-  Expected<void> addOperands(const Kernel &kernel);
+  /// Allocates those operands of `kernel` for `sizes` that have no memory yet. Floats are random.
+  Expected<void> addOperands(const Kernel &kernel, const ProblemSizes &sizes);
 
   /// The dropout probability, where the case gives none.
   void setDropout(float probability) { args.dropout = args.dropout.value_or(probability); }
@@ -65,8 +65,6 @@ private:
     void *data(bool onGpu) { return onGpu ? device.data() : host.data(); }
   };
   Expected<Block> allocate(size_t bytes) const;
-  /// Gives `tensor` memory, with random numbers if its elements are floats.
-  Expected<void> fill(Tensor &tensor);
   Expected<void> fillRandom(Block &block, size_t bytes, DType dtype) const;
 
   bool onGpu = false;

@@ -102,7 +102,7 @@ private:
   Expected<void> runForward() {
     if (!session.forward.valid())
       return {};
-    if (Expected<void> added = data.addOperands(session.forward); !added)
+    if (Expected<void> added = data.addOperands(session.forward, tuneCase.sizes); !added)
       return added;
     Expected<LaunchArgs> args = data.argsFor(session.forward);
     Expected<double> time = args ? session.timer.milliseconds(session.forward, *args) : Expected<double>(args.error());
@@ -354,14 +354,8 @@ static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tune
   return result;
 }
 
-/// The forward pass before the backward pass of `model`; an empty kernel if `model` is a forward pass.
-static Expected<Kernel> forwardOf(const Source &source, CompileOptions options, const Target &target,
-                                  const Kernel &model) {
-  if (std::holds_alternative<Plan>(passPlanOf(model.image())))
-    return Kernel();
-  if (!source.variant)
-    return Error{"the text does not say which variant's backward pass it is, so that there is no forward pass to run "
-                 "before it; tune the variant"};
+/// The forward pass before the backward pass of `options`.
+static Expected<Kernel> forwardOf(const Source &source, CompileOptions options, const Target &target) {
   options.backward = false;
   Expected<KernelImage> image = imageOfSource(source, options, target);
   return image ? kernelOfImage(std::move(*image), source, options, target) : image.error();
@@ -387,12 +381,15 @@ static Expected<std::vector<TuneResult>> tuneUnknown(const Source &source, const
   Expected<Kernel> model = compileSource(source, own, target);
   if (!model)
     return model.error();
+  if (!options.backward && std::holds_alternative<BackwardPlans>(passPlanOf(model->image())))
+    return Error{"the text does not say which variant's backward pass it is, so that there is no forward pass to run "
+                 "before it; tune the variant"};
   if (!leavesScheduleOpen(source, options))
     return Error{"tuning chooses the whole schedule, but fields of it or an SRAM budget are fixed; leave them out"};
   for (const TuneCase &tuneCase : cases)
     if (Expected<void> good = checkData(tuneCase, model->image().signature); !good)
       return good.error();
-  Expected<Kernel> forward = forwardOf(source, own, target, *model);
+  Expected<Kernel> forward = options.backward ? forwardOf(source, own, target) : Kernel();
   if (!forward)
     return forward.error();
   Expected<LaunchTimer> timer = LaunchTimer::create(target);

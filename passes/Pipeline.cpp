@@ -89,7 +89,6 @@ void attune::addAttnPlan(OpPassManager &passes, const PipelineOptions &options) 
 void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
   bool cpu = options.arch == "cpu";
 
-  addAttnPlan(passes, options);
   // Head dims are padded to multiples of 16 on GPUs, because mma.sync contracts 16 elements at a time. The CPU needs
   // multiples of 8 only.
   passes.addPass(createAttnToTile(AttnToTileOptions{cpu ? 8 : 16}));

@@ -29,7 +29,7 @@ void addAttnCanonical(mlir::OpPassManager &passes);
 void addDifferentiate(mlir::OpPassManager &passes);
 /// Chooses which values the forward pass saves for the gradients; the backward pass recomputes the others.
 void addRecompute(mlir::OpPassManager &passes, const PipelineOptions &options);
-/// The part of addAttnToTile up to the choice of the plan: the attention then has the attributes of its plan.
+/// Gradients and the choice of the plan, which becomes attributes of the attention. It runs before addAttnToTile.
 void addAttnPlan(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// attn to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);

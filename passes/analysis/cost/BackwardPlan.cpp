@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <span>
 
 using namespace attune;
 
@@ -153,10 +152,10 @@ private:
 struct WarpgroupTiles {
   int tileQ, tileK, warps, stages, blocksPerSm = 1;
 };
-/// The candidates that the model chooses from, in its order, and those that only a measurement can prefer.
-constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}},
-                         measuredTiles[] = {
-                             {64, 64, 4, 2, 2}, {64, 64, 4, 2}, {64, 128, 8, 3}, {64, 64, 4, 3}, {128, 128, 8, 3}};
+/// The model chooses the first of `chosenTiles` that fits. Only a measurement can prefer the others.
+constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2, 2}, {64, 64, 4, 2},
+                                             {64, 128, 8, 3},  {64, 64, 4, 3},  {128, 128, 8, 3}};
+constexpr size_t chosenTiles = 2;
 
 constexpr int64_t barrierBytes = 512; ///< upper bound of the bytes of mbarriers and of messages between roles
 
@@ -242,17 +241,18 @@ static int64_t mostSharedBytes(const ArchInfo &arch, const Plan &plan, int64_t b
   return std::min(budget, int64_t(arch.sharedBytesPerSM / plan.blocksPerSm - arch.sharedReservedPerBlock));
 }
 
-/// The plans of one loop with all five products at warpgroup level, of those of `candidates` that fit; none if the
-/// request excludes such plans.
-static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchInfo &arch, int64_t budget,
-                                        std::span<const WarpgroupTiles> candidates) {
+/// The plans of one loop with all five products at warpgroup level, the model's choice first; none if no tiles that the
+/// model chooses fit, or the request excludes such plans.
+static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
   std::vector<Plan> plans;
   // The loop multiplies dS with one tile of K for all heads of a group, so the heads must end their keys at the same
   // row.
   if (!arch.hasProducers() || request.deterministic || request.sumsByHead || request.endsByHead ||
       request.elementBytes != 2)
     return plans;
-  for (const WarpgroupTiles &tiles : candidates) {
+  for (const WarpgroupTiles &tiles : warpgroupTiles) {
+    if (plans.empty() && &tiles == warpgroupTiles + chosenTiles)
+      break;
     std::optional<Plan> plan = makeWarpgroupPlan(tiles, request.fixed);
     if (!plan)
       continue;
@@ -408,24 +408,14 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
       ordered.push_back({{place + i, place}, {keys, others[i], accumulatesDq}});
     ++place;
   };
-  const std::vector<Plan> chosen = warpgroupPlans(request, arch, budget, warpgroupTiles),
-                          measured = warpgroupPlans(request, arch, budget, measuredTiles);
-  auto addWarpgroups = [&](const std::vector<Plan> &plans) {
-    for (const Plan &keys : plans)
-      add(keys, /*accumulatesDq=*/true);
-  };
-  addWarpgroups(chosen);
-  // The first plan is the model's choice, which is none of the measured tiles.
-  if (!chosen.empty())
-    addWarpgroups(measured);
+  for (const Plan &keys : warpgroupPlans(request, arch, budget))
+    add(keys, /*accumulatesDq=*/true);
   for (const Plan &keys : warps ? *warps : std::vector<Plan>()) {
     const bool mayAdd = mayAddQueries(request, arch) && overQueries.hasRoomForQueries(keys);
     add(keys, mayAdd && isDear(request));
     if (mayAdd)
       add(keys, !isDear(request));
   }
-  if (chosen.empty())
-    addWarpgroups(measured);
   if (ordered.empty())
     return warps ? queries.error() : warps.error();
   std::ranges::sort(ordered, {}, [](const auto &each) { return each.first; });
