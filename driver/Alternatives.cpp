@@ -17,20 +17,25 @@ std::optional<TunedKey> attune::driver::tunedKeyOf(const KernelImage &image, con
 }
 
 namespace {
-/// Plans for a class of sizes, or for few queries, best first. The alternative is the first plan that compiles and does
-/// not spill more than the kernel's own.
+/// Plans for a class of sizes, or for few queries, best first. The alternative is the first plan that compiles and, if
+/// it is not measured, does not spill more than the kernel's own.
 struct SizedPlans {
   SizeClass sizes;
-  std::vector<Plan> plans;
+  std::vector<PassPlan> plans;
   FewQueries fewQueries = FewQueries::No;
+  bool isMeasured = false;
 
   std::string text() const { return fewQueries == FewQueries::No ? sizes.text() : "few queries"; }
 };
 } // namespace
 
-/// The cost model's best plans for `sizes`; the kernel's own plan where the model expects no gain from another.
-static std::vector<Plan> predicted(const Plan &own, const Source &source, const CompileOptions &options,
-                                   const Target &target, const ProblemSizes &sizes) {
+/// The cost model's best plans for `sizes`; the kernel's own plan where the model expects no gain from another. The
+/// model's choice for a backward pass does not depend on sizes.
+static std::vector<PassPlan> predicted(const PassPlan &ownPlan, const Source &source, const CompileOptions &options,
+                                       const Target &target, const ProblemSizes &sizes) {
+  if (std::holds_alternative<BackwardPlans>(ownPlan))
+    return {ownPlan};
+  const Plan &own = std::get<Plan>(ownPlan);
   constexpr double gain = 1.02;
   constexpr size_t attempts = 3;
   IrSummary summary;
@@ -45,7 +50,7 @@ static std::vector<Plan> predicted(const Plan &own, const Source &source, const 
   if (found != ranked->end() && found->demoted.empty() &&
       found->cost.totalSeconds <= gain * ranked->front().cost.totalSeconds)
     return {own};
-  std::vector<Plan> plans;
+  std::vector<PassPlan> plans;
   for (const RankedPlan &plan : *ranked)
     if (plan.accepted() && plans.size() < attempts)
       plans.push_back(plan.plan);
@@ -106,11 +111,10 @@ std::vector<FewQueriesPlan> attune::driver::fewQueriesPlans(const Source &source
   return plans;
 }
 
-/// `options` for compiling exactly `plan`.
-static CompileOptions ofOnePlan(CompileOptions options, const Plan &plan) {
-  options.shapes.clear();
-  options.printAfterAll = false;
-  return withPlan(std::move(options), plan);
+static Expected<KernelImage> imageOfPlan(const Source &source, const CompileOptions &options, const Target &target,
+                                         const PassPlan &plan) {
+  const auto [planned, ofPlan] = withPlan(source, options, plan);
+  return imageOfSource(planned, ofPlan, target);
 }
 
 /// Compiles the images that are missing, on all cores.
@@ -118,7 +122,7 @@ static void compileMissing(PlanImages &images, const Source &source, const Compi
                            const Target &target) {
   onAllCores(images.size(), [&](size_t i) {
     if (!images[i].second)
-      images[i].second = imageOfSource(source, ofOnePlan(options, images[i].first), target);
+      images[i].second = imageOfPlan(source, options, target, images[i].first);
   });
 }
 
@@ -131,7 +135,7 @@ PlanImages attune::driver::compilePlans(const std::vector<FewQueriesPlan> &plans
   return images;
 }
 
-static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, const Source &source,
+static std::vector<SizedPlans> plansFor(const Kernel &kernel, const PassPlan &own, const Source &source,
                                         const CompileOptions &options, const Target &target) {
   std::vector<SizedPlans> result;
   auto known = [&](const SizeClass &sizes) {
@@ -140,7 +144,7 @@ static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, c
   if (options.tuning != Tuning::Off)
     if (std::optional<TunedKey> key = tunedKeyOf(kernel.image(), target))
       for (const TunedSizes &tuned : TunedPlans::of(options).find(*key))
-        result.push_back({tuned.sizeClass(), {tuned.bestAgainst(own).plan}});
+        result.push_back({tuned.sizeClass(), {tuned.bestAgainst(own).plan}, FewQueries::No, /*isMeasured=*/true});
   for (const ProblemSizes &sizes : options.shapes)
     if (!known(SizeClass::of(sizes)))
       result.push_back({SizeClass::of(sizes), predicted(own, source, options, target, sizes)});
@@ -155,13 +159,13 @@ static std::vector<SizedPlans> plansFor(const Kernel &kernel, const Plan &own, c
 
 Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, const CompileOptions &options,
                                         const Target &target, PlanImages images) {
-  const Plan own = planOf(kernel.image());
+  const PassPlan own = passPlanOf(kernel.image());
   const std::vector<SizedPlans> plans = plansFor(kernel, own, source, options, target);
   if (plans.empty())
     return kernel;
   // Each plan is compiled once for all its classes. The first plan of each class is compiled in parallel, the others
   // only on demand.
-  auto imageOf = [&](const Plan &plan) -> std::optional<Expected<KernelImage>> & {
+  auto imageOf = [&](const PassPlan &plan) -> std::optional<Expected<KernelImage>> & {
     auto found = std::ranges::find(images, plan, [](const auto &image) { return image.first; });
     return found == images.end() ? images.emplace_back(plan, std::nullopt).second : found->second;
   };
@@ -170,20 +174,21 @@ Kernel attune::driver::withAlternatives(Kernel kernel, const Source &source, con
       imageOf(sized.plans.front());
   compileMissing(images, source, options, target);
   auto kernelFor = [&](const SizedPlans &sized) -> Kernel {
-    for (const Plan &plan : sized.plans) {
+    for (const PassPlan &plan : sized.plans) {
       if (plan == own)
         break;
       std::optional<Expected<KernelImage>> &image = imageOf(plan);
       if (!image)
-        image = imageOfSource(source, ofOnePlan(options, plan), target);
-      if (*image && (*image)->main().spillBytes > kernel.image().main().spillBytes)
+        image = imageOfPlan(source, options, target, plan);
+      if (*image && !sized.isMeasured && (*image)->main().spillBytes > kernel.image().main().spillBytes)
         continue;
+      const auto [planned, ofPlan] = withPlan(source, options, plan);
       Expected<Kernel> made =
-          *image ? kernelOfImage(**image, source, ofOnePlan(options, plan), target) : Expected<Kernel>(image->error());
+          *image ? kernelOfImage(**image, planned, ofPlan, target) : Expected<Kernel>(image->error());
       if (made)
         return *made;
-      logLine(LogLevel::Warning, "{} is not used for {} at {}: {}", plan.text(), kernel.image().name, sized.text(),
-              made.error().message);
+      logLine(LogLevel::Warning, "{} is not used for {} at {}: {}", fullPlanText(plan), kernel.image().name,
+              sized.text(), made.error().message);
     }
     return kernel;
   };

@@ -26,7 +26,7 @@ bool servesFewQueries(const Source &source, const CompileOptions &options, const
 std::vector<FewQueriesPlan> fewQueriesPlans(const Source &source, const CompileOptions &options, const Target &target);
 
 /// Plans with their images; nullopt for a plan that is not compiled yet.
-using PlanImages = std::vector<std::pair<Plan, std::optional<Expected<KernelImage>>>>;
+using PlanImages = std::vector<std::pair<PassPlan, std::optional<Expected<KernelImage>>>>;
 /// Compiles the images of `plans` in parallel on all cores. Precondition: leavesScheduleOpen.
 PlanImages compilePlans(const std::vector<FewQueriesPlan> &plans, const Source &source, const CompileOptions &options,
                         const Target &target);
@@ -36,7 +36,7 @@ PlanImages compilePlans(const std::vector<FewQueriesPlan> &plans, const Source &
 /// expects another plan to be 2% faster than the kernel's. If the kernel's own plan is best for a class, the
 /// alternative is the kernel itself, so that no plan of another class serves that class. Launches of few queries
 /// outside of all these classes have alternatives, too (KernelImage::planJson lists their plans). A plan that does not
-/// compile, or spills more than the kernel does, is dropped; the first such plan gives a warning. `images` may hold
+/// compile, or that is not measured and spills more than the kernel does, is dropped; the first such plan gives a warning. `images` may hold
 /// some of the plans. Precondition: leavesScheduleOpen.
 Kernel withAlternatives(Kernel kernel, const Source &source, const CompileOptions &options, const Target &target,
                         PlanImages images = {});

@@ -198,6 +198,8 @@ static Expected<std::string> keyOf(const Source &source, const CompileOptions &o
                    fmt::join(saving.save, " "), fmt::join(saving.recompute, " "), saving.sizes.batch,
                    saving.sizes.heads, saving.sizes.queries, saving.sizes.keys);
   }
+  if (source.plans)
+    fmt::format_to(out, "plans {}\n", planFields(PassPlan(*source.plans)).dump());
   if (source.text)
     fmt::format_to(out, "text\n{}", source.text->text);
   else
@@ -305,27 +307,44 @@ static Expected<PlannedImage> buildImage(const Source &source, const CompileOpti
   return PlannedImage{std::move(image), std::move(plan)};
 }
 
-/// Whether compilation chooses the fields of a plan that `options` leave open.
-static bool choosesOpenFields(const Source &source, const CompileOptions &options) {
-  // The backward pass has one schedule for now.
+/// Whether compilation chooses the fields of a plan that the options leave open.
+static bool choosesOpenFields(const Source &source) {
   if (source.variant)
-    return !options.backward;
+    return !source.plans;
   Expected<IrSummary> start = describe(*source.text);
   return start && start->stage == Stage::Attn && !start->backward &&
          source.text->text.find("attn.plan") == std::string::npos;
 }
 
-/// Whether compilation chooses the schedule, within the SRAM budget of `options`.
+/// Whether compilation ranks plans of a forward pass for the schedule, within the SRAM budget of `options`.
 static bool choosesSchedule(const Source &source, const CompileOptions &options) {
-  return !choiceOf(options).any() && choosesOpenFields(source, options);
+  return !options.backward && !choiceOf(options).any() && choosesOpenFields(source);
 }
 
 bool attune::driver::leavesScheduleOpen(const Source &source, const CompileOptions &options) {
-  return !options.cuda && options.sramBudget == 0 && choosesSchedule(source, options);
+  return !options.cuda && options.sramBudget == 0 && !choiceOf(options).any() && choosesOpenFields(source);
 }
 
 CompileOptions attune::driver::withPlan(CompileOptions options, const Plan &plan) {
   assignSchedule(options, plan);
+  return options;
+}
+
+std::pair<Source, CompileOptions> attune::driver::withPlan(Source source, CompileOptions options,
+                                                           const PassPlan &plan) {
+  if (const Plan *forward = std::get_if<Plan>(&plan))
+    assignSchedule(options, *forward);
+  else
+    source.plans = std::get<BackwardPlans>(plan);
+  options.shapes.clear();
+  options.printAfterAll = false;
+  return {source, std::move(options)};
+}
+
+CompileOptions attune::driver::backwardOf(CompileOptions options) {
+  assignSchedule(options, PlanChoice());
+  options.cuda.reset();
+  options.backward = true;
   return options;
 }
 
@@ -335,6 +354,11 @@ std::string attune::driver::featuresOf(const KernelImage &image) {
 
 /// Precondition: an image from the cache has passed checkImage.
 Plan attune::driver::planOf(const KernelImage &image) { return planOfFields(ordered_json::parse(image.planJson)); }
+
+PassPlan attune::driver::passPlanOf(const KernelImage &image) {
+  const ordered_json plan = ordered_json::parse(image.planJson);
+  return passPlanOfFields(plan.contains("backward") ? plan["backward"] : plan);
+}
 
 /// Checks that an image from the cache fits the request. An equal key is not enough, as the file may be corrupt.
 static Expected<void> checkImage(const KernelImage &image, const Source &source, const CompileOptions &options,
@@ -485,7 +509,7 @@ static Expected<KernelImage> settleWithFewQueries(const Source &source, const Co
 /// is complete then.
 static std::string entryKeyOf(const KernelImage &image, const Source &source, const CompileOptions &options,
                               const Target &target) {
-  if (!choosesOpenFields(source, options))
+  if (options.backward || !choosesOpenFields(source))
     return "";
   Expected<std::string> key = keyOf(source, withPlan(options, planOf(image)), target);
   return key ? std::move(*key) : "";
@@ -622,11 +646,7 @@ Expected<Kernel> attune::driver::compileSource(const Source &source, const Compi
   if (!kernel)
     return kernel;
   if (options.gradients && !options.backward) {
-    CompileOptions ofBackward = options;
-    assignSchedule(ofBackward, PlanChoice());
-    ofBackward.cuda.reset();
-    ofBackward.backward = true;
-    Expected<Kernel> backward = compileSource(source, ofBackward, target, recompile);
+    Expected<Kernel> backward = compileSource(source, backwardOf(options), target, recompile);
     if (!backward)
       return backward;
     kernel = kernel->withBackward(std::move(*backward));
@@ -729,7 +749,7 @@ struct PassedOver {
   const MeasuredPlan *measured(const RankedPlan &candidate) const {
     if (!tuned)
       return nullptr;
-    const auto found = std::ranges::find(tuned->measured, candidate.plan, &MeasuredPlan::plan);
+    const auto found = std::ranges::find(tuned->measured, PassPlan(candidate.plan), &MeasuredPlan::plan);
     return found == tuned->measured.end() ? nullptr : &*found;
   }
 

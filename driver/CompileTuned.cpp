@@ -20,6 +20,9 @@ static Expected<Kernel> compileTuned(const Source &source, const CompileOptions 
       return good.error();
     if (Expected<void> measured = measureMissing(source, options, target); !measured)
       return measured.error();
+    if (options.gradients && !options.backward)
+      if (Expected<void> measured = measureMissing(source, backwardOf(options), target); !measured)
+        return measured.error();
   }
   return compileSource(source, options, target, compileTuned);
 }

@@ -32,13 +32,20 @@ Expected<Kernel> kernelOfImage(KernelImage image, const Source &source, const Co
 /// Whether no field of the schedule of `source` is fixed. Measured plans and options.shapes apply only then.
 bool leavesScheduleOpen(const Source &source, const CompileOptions &options);
 
-/// The plan with which an image was compiled.
+/// The plan with which an image of a forward pass was compiled, or that of a backward pass's main kernel.
 Plan planOf(const KernelImage &image);
+/// The plans with which an image was compiled.
+PassPlan passPlanOf(const KernelImage &image);
 /// The features of an image's program that the cost model uses (planFeatures); "" where the source text had a schedule.
 std::string featuresOf(const KernelImage &image);
 
 /// `options` with every field of the schedule fixed.
 CompileOptions withPlan(CompileOptions options, const Plan &plan);
+/// `source` and `options` for compiling exactly `plan`.
+std::pair<Source, CompileOptions> withPlan(Source source, CompileOptions options, const PassPlan &plan);
+
+/// `options` of the backward pass that belongs to a forward pass with gradients; its schedule is open.
+CompileOptions backwardOf(CompileOptions options);
 
 /// Calls work(i) for each i in [0, count), started in this order, on as many threads as there are cores.
 template <typename Work> void onAllCores(size_t count, Work &&work) {

@@ -605,6 +605,18 @@ Expected<void> verifyStage(ModuleOp module, const IrText *text, Stage stage, con
   return again ? good : again;
 }
 
+/// The sizes for which plans are ranked: `sizes`, or the default of those that are 0.
+SizeHints hintsOf(const ProblemSizes &sizes) {
+  SizeHints hints;
+  hints.batch = sizes.batch;
+  hints.heads = sizes.heads;
+  if (sizes.queries)
+    hints.queries = sizes.queries;
+  if (sizes.keys)
+    hints.keys = sizes.keys;
+  return hints;
+}
+
 /// The cost model's request for the attn op of `module`, whose regions are canonicalised in a copy.
 Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options, const Target &target,
                                  const ProblemSizes &sizes) {
@@ -613,14 +625,7 @@ Expected<PlanRequest> requestFor(ModuleOp module, const CompileOptions &options,
   if (!ran)
     return ran.error();
   auto op = *copy->getOps<attn::AttentionOp>().begin();
-  SizeHints hints;
-  hints.batch = sizes.batch;
-  hints.heads = sizes.heads;
-  if (sizes.queries)
-    hints.queries = sizes.queries;
-  if (sizes.keys)
-    hints.keys = sizes.keys;
-  PlanRequest request = planRequest(op, target.arch, hints);
+  PlanRequest request = planRequest(op, target.arch, hintsOf(sizes));
   if (sizes.headsKv)
     request.headsKv = sizes.headsKv;
   request.sramBudget = int64_t(options.sramBudget);
@@ -672,8 +677,13 @@ Expected<void> decideSaves(ModuleOp module, const CompileOptions &options, const
 template <typename Work>
 std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source &source, const CompileOptions &options,
                                               const Target *target, Work &&work) {
+  auto planned = [&](ModuleOp module) {
+    if (source.plans)
+      setBackwardPlans(*module.getOps<attn::AttentionOp>().begin(), *source.plans);
+    return work(module);
+  };
   if (source.text)
-    return onParsed(context, *source.text, work);
+    return onParsed(context, *source.text, planned);
   if (options.headDim == 0)
     return Error{fmt::format("head dim is not set, required is a multiple of 8 up to {}; set CompileOptions::headDim",
                              maxHeadDim)};
@@ -686,7 +696,7 @@ std::invoke_result_t<Work, ModuleOp> onModule(MLIRContext *context, const Source
   else if (target && options.gradients && options.gradients->saving.any())
     if (Expected<void> decided = decideSaves(**built, options, *target); !decided)
       return decided.error();
-  return work(**built);
+  return planned(**built);
 }
 
 /// Errors that depend on where the text starts.
@@ -761,6 +771,15 @@ void describeSched(ModuleOp module, Lowered &result) {
   });
 }
 
+/// Sets the request and the plans of a backward pass, whose plans are chosen.
+Expected<void> describeBackward(attn::AttentionOp op, const Request &request, Lowered &result) {
+  result.backward = {backwardRequest(op, request.target.arch, {}), *backwardPlansOf(op)};
+  if (request.source.plans && *request.source.plans != result.backward->second)
+    return Error{
+        fmt::format("the plans {} are not among those of the backward pass; tune again", request.source.plans->text())};
+  return {};
+}
+
 /// Runs the passes from the stage of `module` up to the requested stage, at most Sched.
 Expected<void> runStages(ModuleOp module, const Request &request, Lowered &result) {
   const auto &[source, options, target, stage, withCost, irTime] = request;
@@ -788,7 +807,12 @@ Expected<void> runStages(ModuleOp module, const Request &request, Lowered &resul
   }
   if (at == Stage::Attn && stage > Stage::Attn) {
     Expected<void> ran = runPasses(
-        module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
+        module, source.text, [&](PassManager &passes) { addAttnPlan(passes, pipeline); }, options.printAfterAll);
+    if (ran && result.summary.backward)
+      ran = describeBackward(*module.getOps<attn::AttentionOp>().begin(), request, result);
+    if (ran)
+      ran = runPasses(
+          module, source.text, [&](PassManager &passes) { addAttnToTile(passes, pipeline); }, options.printAfterAll);
     if (!ran)
       return ran;
     at = Stage::Tile;
@@ -956,6 +980,40 @@ Expected<std::vector<RankedPlan>> attune::driver::rank(const Source &source, con
   return rankPlans(*request);
 }
 
+Expected<std::vector<PredictedPlan>> attune::driver::tuningSpace(const Source &source, const CompileOptions &options,
+                                                                 const Target &target, const ProblemSizes &sizes) {
+  using Space = std::vector<PredictedPlan>;
+  if (!options.backward) {
+    IrSummary summary;
+    Expected<PlanRequest> request = requestOf(source, options, target, sizes, summary);
+    if (!request)
+      return request.error();
+    request->theseSizes = true;
+    Expected<std::vector<RankedPlan>> ranked = planSpace(*request);
+    if (!ranked)
+      return ranked.error();
+    Space space;
+    for (const RankedPlan &plan : *ranked)
+      space.push_back({plan.plan, plan.cost.totalSeconds});
+    return space;
+  }
+  ContextLease context;
+  return onModule(context.get(), source, options, &target, [&](ModuleOp module) -> Expected<Space> {
+    const PipelineOptions pipeline = pipelineOptions(options, target);
+    Expected<void> ran = runPasses(module, nullptr, [&](PassManager &passes) { addGradientPasses(passes, pipeline); });
+    if (!ran)
+      return ran.error();
+    auto op = *module.getOps<attn::AttentionOp>().begin();
+    // Plans do not depend on sizes, only their times do.
+    Expected<std::vector<BackwardPlans>> plans = backwardPlans(planRequest(op, target.arch));
+    if (!plans)
+      return plans.error();
+    BackwardRequest request = backwardRequest(op, target.arch, hintsOf(sizes));
+    request.plan.headsKv = sizes.headsKv;
+    return rankBackward(request, *plans);
+  });
+}
+
 Expected<size_t> attune::driver::opsOfElement(const Source &source, const CompileOptions &options,
                                               const Target &target) {
   ContextLease context;
@@ -988,9 +1046,7 @@ Expected<BackwardExplained> attune::driver::explainGradients(const Source &sourc
     if (Expected<void> ran = runPasses(module, source.text, addDifferentiate); !ran)
       return ran.error();
     auto op = *module.getOps<attn::AttentionOp>().begin();
-    SavingRequest asked{.arch = target.arch};
-    if (sizes.queries)
-      asked.sizes = {sizes.batch, sizes.heads, sizes.queries, sizes.keys};
+    SavingRequest asked{.arch = target.arch, .sizes = hintsOf(sizes)};
     if (options.gradients) {
       const Saving &saving = options.gradients->saving;
       asked.memoryBudget = int64_t(saving.memoryBudget);

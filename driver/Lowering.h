@@ -14,7 +14,7 @@
 
 #include "attune/Compile.h"
 #include "codegen/sim/Sim.h"
-#include "passes/analysis/cost/BackwardCost.h"
+#include "passes/analysis/cost/PlanSpace.h"
 #include "passes/tile/KernelCost.h"
 
 #include <vector>
@@ -25,6 +25,7 @@ namespace attune::driver {
 struct Source {
   const Variant *variant = nullptr;
   const IrText *text = nullptr;
+  std::optional<BackwardPlans> plans = {}; ///< the plans of a backward pass, if these are fixed; see withPlan
 };
 
 /// A buffer in shared memory, or the scratch memory of a CPU thread, for which `offset` is -1.
@@ -52,6 +53,8 @@ struct Lowered {
   std::vector<std::string> remarks;    ///< remarks of all kernels: what the passes did not do, and why
   std::optional<PlanRequest> request;  ///< the cost model's request, if the input had an attn op
   std::optional<RankedPlan> predicted; ///< the predicted cost of `plan`
+  std::optional<std::pair<BackwardRequest, BackwardPlans>>
+      backward; ///< the request and the plans of a backward pass, if the input had an attn op
   double irMilliseconds = 0;
   double printMilliseconds = 0;
   double objectMilliseconds = 0; ///< CPU: time of LLVM
@@ -70,6 +73,11 @@ Expected<PlanRequest> requestOf(const Source &source, const CompileOptions &opti
 Expected<std::vector<RankedPlan>> rank(const Source &source, const CompileOptions &options, const Target &target,
                                        const ProblemSizes &sizes, Lowered &described,
                                        std::shared_ptr<const TileMap> tiles = nullptr);
+
+/// The plans that tuning may measure for `sizes`, ranked by the cost model. Precondition: leavesScheduleOpen, and the
+/// source of a backward pass is a variant.
+Expected<std::vector<PredictedPlan>> tuningSpace(const Source &source, const CompileOptions &options,
+                                                 const Target &target, const ProblemSizes &sizes);
 
 /// The number of ops in the canonicalised score and mask of `source`, which its kernel computes for each element. 0 for
 /// text at stage tile or later.

@@ -32,14 +32,27 @@ ordered_json attune::driver::planFields(const Plan &plan) {
   return fields;
 }
 
+ordered_json attune::driver::planFields(const PassPlan &plan) {
+  if (const Plan *forward = std::get_if<Plan>(&plan))
+    return planFields(*forward);
+  const BackwardPlans &backward = std::get<BackwardPlans>(plan);
+  ordered_json fields = planFields(backward.keys);
+  fields["queries"] = planFields(backward.queries);
+  fields["accumulatesDq"] = backward.accumulatesDq;
+  return fields;
+}
+
 static constexpr const char *laterFlags[] = {"packGqa", "splitKeys"};
 
 ordered_json attune::driver::planFieldsExample() {
-  ordered_json fields = planFields({});
+  ordered_json fields = planFields(Plan());
   for (const char *flag : laterFlags) {
     fields.erase(flag);
     fields[std::string(flag) + "?"] = false;
   }
+  const ordered_json queries = fields;
+  fields["queries?"] = queries;
+  fields["accumulatesDq?"] = false;
   return fields;
 }
 
@@ -53,6 +66,12 @@ Plan attune::driver::planOfFields(const ordered_json &fields) {
       plan);
   plan.producerWarps = fields.at("producerWarps");
   return plan;
+}
+
+PassPlan attune::driver::passPlanOfFields(const ordered_json &fields) {
+  if (!fields.contains("queries"))
+    return planOfFields(fields);
+  return BackwardPlans{planOfFields(fields), planOfFields(fields["queries"]), fields.value("accumulatesDq", false)};
 }
 
 static constexpr std::pair<FewQueries, const char *> fewQueriesForms[] = {{FewQueries::Whole, "whole"},
@@ -88,6 +107,14 @@ std::string attune::driver::fullPlanText(const Plan &plan) {
   // A plan with one warp is a plan for the CPU.
   const std::string text = plan.threads() == 32 ? fmt::format("{} x {}", plan.tileQ, plan.tileK) : plan.text();
   return text + (plan.longestFirst ? ", last rows first" : "");
+}
+
+std::string attune::driver::fullPlanText(const PassPlan &plan) {
+  if (const Plan *forward = std::get_if<Plan>(&plan))
+    return fullPlanText(*forward);
+  const auto &[keys, queries, accumulatesDq] = std::get<BackwardPlans>(plan);
+  return fmt::format("{} {}; {} {}", accumulatesDq ? "dQ, dK, dV" : "dK, dV", fullPlanText(keys),
+                     accumulatesDq ? "rows" : "dQ", fullPlanText(queries));
 }
 
 ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,
@@ -242,6 +269,10 @@ ordered_json attune::driver::planJson(const Lowered &lowered, const CompileOptio
     result["remarks"] = lowered.remarks;
   if (lowered.request)
     result["features"] = planFeatures(*lowered.request);
+  if (lowered.backward) {
+    result["features"] = planFeatures(lowered.backward->first);
+    result["backward"] = planFields(PassPlan(lowered.backward->second));
+  }
   if (image)
     if (ordered_json workspace = workspaceJson(image->signature); !workspace.empty())
       result["workspace"] = std::move(workspace);
@@ -293,6 +324,7 @@ static const ordered_json &planExample() {
     plan["predicted?"] = {{"microseconds", 0.0}, {"limitedBy", ""}, {"busy", ""}, {"unitMicroseconds", {{"*", 0.0}}}};
     plan["spills?"] = "";
     plan["fewQueries?"] = ordered_json::array({{{"form", ""}, {"text", ""}, {"plan", planFieldsExample()}}});
+    plan["backward?"] = planFieldsExample();
     plan["attempts?"] = ordered_json::array({{{"text", ""}, {"spillBytes", 0}}});
     return plan;
   }();

@@ -14,7 +14,8 @@
 //      "attempts": [{"text": "128 x 80, 4 warps, ...", "spillBytes": 56},
 //                   {"text": "128 x 64, 4 warps, ...", "spillBytes": 0}],
 //      "spills": "the least of 4 plans that were compiled",
-//      "fewQueries": [{"form": "split", "text": "64 x 128, ...", "plan": {"tileQ": 64, ...}}]}
+//      "fewQueries": [{"form": "split", "text": "64 x 128, ...", "plan": {"tileQ": 64, ...}}],
+//      "backward": {"tileQ": 128, ..., "queries": {"tileQ": 64, ...}, "accumulatesDq": true}}
 //
 //     | member                             | content and presence                                                     |
 //     |------------------------------------|--------------------------------------------------------------------------|
@@ -45,10 +46,15 @@ nlohmann::ordered_json planJson(const Lowered &lowered, const CompileOptions &op
 /// The text of a plan (Plan::text, or the tile sizes of a CPU plan) with the order of rows, in which two measured plans
 /// may differ.
 std::string fullPlanText(const Plan &plan);
+std::string fullPlanText(const PassPlan &plan);
 
-/// Conversions between a plan and a JSON object with every field that affects the kernel.
+/// Conversions between a plan and a JSON object with every field that affects the kernel. The object of a backward pass
+/// has the fields of the plan of the loop over queries, and in addition "queries" with those of the other plan, and
+/// "accumulatesDq".
 nlohmann::ordered_json planFields(const Plan &plan);
+nlohmann::ordered_json planFields(const PassPlan &plan);
 Plan planOfFields(const nlohmann::ordered_json &fields);
+PassPlan passPlanOfFields(const nlohmann::ordered_json &fields);
 /// An example of planFields for firstDifference. Fields that older files lack are optional; absent means false.
 nlohmann::ordered_json planFieldsExample();
 

@@ -7,7 +7,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <random>
 
 using namespace attune;
@@ -157,47 +157,71 @@ Expected<void> ProblemData::fillRandom(Block &block, size_t bytes, DType dtype) 
 }
 
 Expected<ProblemData> ProblemData::make(const Kernel &kernel, const TuneCase &tuneCase) {
-  const ProblemSizes &sizes = tuneCase.sizes;
-  const KernelSignature &signature = kernel.image().signature;
   ProblemData data;
   data.onGpu = kernel.device().kind == Device::Kind::Cuda;
   data.args = tuneCase.args;
-  struct Operand {
-    Tensor LaunchArgs::*tensor;
-    const char *name;
-    int64_t heads, length;
-    int columns;
-  };
-  for (const Operand &operand : {Operand{&LaunchArgs::q, "q", sizes.heads, sizes.queries, signature.headDim},
-                                 Operand{&LaunchArgs::k, "k", sizes.headsKv, sizes.keys, signature.headDim},
-                                 Operand{&LaunchArgs::v, "v", sizes.headsKv, sizes.keys, signature.headDimV},
-                                 Operand{&LaunchArgs::o, "o", sizes.heads, sizes.queries, signature.headDimV}}) {
-    Tensor &tensor = data.args.*operand.tensor;
-    if (tensor.data)
+  RETURN_IF_ERROR(data.addOperands(kernel, tuneCase.sizes));
+  return data;
+}
+
+/// The extent of an operand's axis. A paged KV cache has as many pages as all sequences need.
+static int64_t extentOf(const OperandParam &operand, const AxisParam &axis, const ProblemSizes &sizes,
+                        const LaunchArgs &args) {
+  auto ceilDiv = [](int64_t count, int64_t by) { return (count + by - 1) / by; };
+  const std::pair<std::string_view, int64_t> extents[] = {
+      {"b", sizes.batch}, {"h", sizes.heads}, {"hkv", sizes.headsKv}, {"q", sizes.queries}, {"k", sizes.keys}};
+  if (axis.size)
+    return axis.size;
+  if (axis.name == "page")
+    return sizes.batch * ceilDiv(sizes.keys, operand.axes[2].size);
+  for (const auto &[name, extent] : extents)
+    if (name == axis.name)
+      return ceilDiv(extent, axis.by);
+  const std::optional<TensorDimension> of = tensorDimension(axis.name);
+  for (const NamedTensor &named : args.tensors)
+    if (of && named.name == of->tensor)
+      return named.tensor.shape[of->dim];
+  return 0;
+}
+
+Expected<void> ProblemData::addOperands(const Kernel &kernel, const ProblemSizes &sizes) {
+  for (const OperandParam &operand : kernel.image().signature.operands) {
+    const Tensor *given = args.operand(operand.name);
+    if (operand.role == OperandRole::Workspace || operand.optional || (given && given->data))
       continue;
-    std::array<int64_t, 4> shape = {sizes.batch, operand.heads, operand.length, operand.columns};
-    // A paged KV cache has as many pages as all sequences need.
-    const OperandParam &declared = *std::ranges::find(signature.operands, operand.name, &OperandParam::name);
-    if (const int64_t slots = declared.axes[2].size; slots > 0)
-      shape = {sizes.batch * ((operand.length + slots - 1) / slots), operand.heads, slots, operand.columns};
-    __int128 bytes = byteSize(signature.dtype);
-    for (int64_t extent : shape)
-      bytes *= extent;
+    std::vector<int64_t> shape;
+    __int128 bytes = byteSize(operand.dtype);
+    for (const AxisParam &axis : operand.axes)
+      bytes *= shape.emplace_back(extentOf(operand, axis, sizes, args));
     if (bytes > (__int128(1) << 40))
-      return Error{fmt::format("a tensor of {} x {} x {} x {} elements is too large to tune with", shape[0], shape[1],
-                               shape[2], shape[3])};
-    Expected<Block> block = data.allocate(size_t(bytes));
+      return Error{fmt::format("a tensor of {} elements is too large to tune with", fmt::join(shape, " x "))};
+    Expected<Block> block = allocate(size_t(bytes));
     if (!block)
       return block.error();
-    RETURN_IF_ERROR(data.fillRandom(*block, size_t(bytes), signature.dtype));
-    tensor = Tensor::contiguous(block->data(data.onGpu), signature.dtype, shape, kernel.device());
-    data.tensors.push_back(std::move(*block));
+    if (isFloat(operand.dtype))
+      RETURN_IF_ERROR(fillRandom(*block, size_t(bytes), operand.dtype));
+    const Tensor tensor = Tensor::contiguous(block->data(onGpu), operand.dtype, shape, kernel.device());
+    tensors.push_back(std::move(*block));
+    const std::pair<std::string_view, Tensor *> members[] = {
+        {"q", &args.q}, {"k", &args.k}, {"v", &args.v}, {"o", &args.o}};
+    const auto member = std::ranges::find(members, operand.name, &std::pair<std::string_view, Tensor *>::first);
+    if (member != std::end(members))
+      *member->second = tensor;
+    else if (operand.name == "lse")
+      args.lse = tensor;
+    else
+      args.operands.push_back({operand.name, tensor});
   }
-  return data;
+  return {};
 }
 
 Expected<LaunchArgs> ProblemData::argsFor(const Kernel &kernel) {
   LaunchArgs result = args;
+  result.operands = {};
+  for (const NamedTensor &operand : args.operands)
+    if (std::ranges::find(kernel.image().signature.operands, operand.name, &OperandParam::name) !=
+        kernel.image().signature.operands.end())
+      result.operands.push_back(operand);
   if (result.workspace)
     return result;
   const size_t bytes = kernel.workspaceBytes(result);

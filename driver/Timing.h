@@ -44,10 +44,17 @@ private:
 /// The tensors and the workspace of one problem.
 class ProblemData {
 public:
-  /// Allocates the tensors of `tuneCase` for the dtype, head dims and device of `kernel`.
+  /// Allocates the tensors of `tuneCase` for the operands and the device of `kernel`.
   static Expected<ProblemData> make(const Kernel &kernel, const TuneCase &tuneCase);
 
-  /// The arguments for `kernel`, with as much workspace as it needs.
+  /// Allocates those operands of `kernel` for `sizes` that have no memory yet. Floats are random.
+  Expected<void> addOperands(const Kernel &kernel, const ProblemSizes &sizes);
+
+  /// The dropout probability, where the case gives none.
+  void setDropout(float probability) { args.dropout = args.dropout.value_or(probability); }
+
+  /// The arguments for `kernel`, which may be the forward pass of a backward pass's data, with as much workspace as it
+  /// needs.
   Expected<LaunchArgs> argsFor(const Kernel &kernel);
 
 private:

@@ -66,7 +66,7 @@ std::optional<TunedKey> TunedKey::of(const Target &target, const KernelSignature
                   signature.headDim, signature.headDimV, features};
 }
 
-const MeasuredPlan &TunedSizes::bestAgainst(const Plan &own) const {
+const MeasuredPlan &TunedSizes::bestAgainst(const PassPlan &own) const {
   constexpr double worthAKernel = 1.02;
   const auto found = std::ranges::find(measured, own, &MeasuredPlan::plan);
   return found != measured.end() && found->microseconds <= worthAKernel * best().microseconds ? *found : best();
@@ -127,7 +127,10 @@ Expected<TunedEntry> attune::driver::tunedFromJson(const ordered_json &json) {
   entry.sizes.sizes = {sizes["batch"], sizes["heads"], sizes["headsKv"], sizes["queries"], sizes["keys"]};
   entry.sizes.provenance = {from["variant"], from["driver"], from["attune"], from["costModel"], from["written"]};
   for (const ordered_json &measured : json["measured"]) {
-    entry.sizes.measured.push_back({planOfFields(measured["plan"]), measured["microseconds"], measured["launches"]});
+    entry.sizes.measured.push_back(
+        {passPlanOfFields(measured["plan"]), measured["microseconds"], measured["launches"]});
+    if (std::holds_alternative<BackwardPlans>(entry.sizes.measured.back().plan) != entry.key.isBackward())
+      return Error{"one of its plans is of another pass than its features"};
     if (const double time = entry.sizes.measured.back().microseconds; !(time > 0) || !std::isfinite(time))
       return Error{"one of its times is no positive number"};
   }

@@ -17,6 +17,9 @@
 //      "measured": [{"text": "64 x 128, 1 warpgroup ...", "microseconds": 15.1, "launches": 40,
 //                    "plan": {"tileQ": 64, ...}}, ...]}                                    quickest first
 //
+// In the file of a backward pass, "features" begins with "backward", and a plan has the fields of the loop over queries
+// and the members "queries", with the fields of the loop over keys, and "accumulatesDq".
+//
 // Files are written atomically, and a new file replaces the file of the same program and class. If two processes
 // measure the same program and class at the same time, the later result stays. A file with another form, or one that
 // other users may write to (runtime/CacheFolder.h), is ignored with a warning. A file only selects among plans that the
@@ -26,7 +29,7 @@
 #pragma once
 
 #include "attune/Compile.h"
-#include "passes/analysis/cost/CostModel.h"
+#include "passes/analysis/cost/PlanSpace.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -47,13 +50,14 @@ struct TunedKey {
   /// The key for a target and a program; nullopt where there is no such device, or the features are unknown ("").
   static std::optional<TunedKey> of(const Target &target, const KernelSignature &signature,
                                     const std::string &features);
+  bool isBackward() const { return features.starts_with("backward "); }
   /// A text with one line for each field, and planSpaceVersion.
   std::string text() const;
   friend bool operator==(const TunedKey &, const TunedKey &) = default;
 };
 
 struct MeasuredPlan {
-  Plan plan = {};
+  PassPlan plan = {};
   double microseconds = 0; ///< median time of a launch
   int launches = 0;        ///< number of timed launches
 };
@@ -76,7 +80,7 @@ struct TunedSizes {
   SizeClass sizeClass() const { return SizeClass::of(sizes); }
   const MeasuredPlan &best() const { return measured.front(); }
   /// best(), or `own` if its measured time is within 2% of the best: a further kernel must be worth its compilation.
-  const MeasuredPlan &bestAgainst(const Plan &own) const;
+  const MeasuredPlan &bestAgainst(const PassPlan &own) const;
 };
 
 /// One file of measurements, for `attune cache plans`.

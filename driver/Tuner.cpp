@@ -11,7 +11,6 @@
 #include "driver/PlanJson.h"
 #include "driver/Timing.h"
 #include "driver/TunedPlans.h"
-#include "passes/analysis/cost/PlanSpace.h"
 #include "runtime/Log.h"
 
 #include <algorithm>
@@ -40,7 +39,7 @@ double median(std::span<const double> all) {
 
 /// A candidate plan of a race.
 struct Racer {
-  Plan plan;
+  PassPlan plan;
   int rank = 0; ///< rank in the cost model's list, from 1 on; 0 for a plan that is not in the list
   double predictedSeconds = 0;
   bool chosenByModel = false;
@@ -58,10 +57,11 @@ struct Session {
   const Target &target;
   const TuneOptions &tuning;
   LaunchTimer timer;
-  Kernel model;                                      ///< the kernel for every size, as compile() chooses it
-  Plan own;                                          ///< the plan of `model`
-  std::optional<TunedKey> key;                       ///< key of the measurements
-  std::vector<std::pair<Plan, Kernel>> kernels = {}; ///< kernels of the plans compiled so far
+  Kernel model;                                          ///< the kernel for every size, as compile() chooses it
+  PassPlan own;                                          ///< the plan of `model`
+  std::optional<TunedKey> key;                           ///< key of the measurements
+  Kernel forward;                                        ///< for a backward pass: the forward pass before it
+  std::vector<std::pair<PassPlan, Kernel>> kernels = {}; ///< kernels of the plans compiled so far
 };
 
 /// The race for one problem.
@@ -76,12 +76,16 @@ public:
     if (!made)
       return made.error();
     data = std::move(*made);
+    if (const Variant *variant = session.source.variant; variant && variant->hasDropout())
+      data.setDropout(variant->dropoutProbability());
     // Arguments are checked before anything is compiled.
     Expected<LaunchArgs> args = data.argsFor(session.model);
     if (!args)
       return args.error();
     if (Expected<void> good = session.model.check(*args); !good)
       return good.error();
+    if (Expected<void> run = runForward(); !run)
+      return run.error();
     if (Expected<void> chosen = choose(); !chosen)
       return chosen.error();
     compile();
@@ -92,32 +96,41 @@ public:
   }
 
 private:
+  /// Fills O, LSE and saved values for a backward pass by a launch of the forward pass. With other values than those of
+  /// the forward pass, P = exp2(S - LSE) would be far from a distribution: dS could overflow, rows that see no key would
+  /// be computed, and the products' power, on which the clock depends, would not be that of training.
+  Expected<void> runForward() {
+    if (!session.forward.valid())
+      return {};
+    if (Expected<void> added = data.addOperands(session.forward, tuneCase.sizes); !added)
+      return added;
+    Expected<LaunchArgs> args = data.argsFor(session.forward);
+    Expected<double> time = args ? session.timer.milliseconds(session.forward, *args) : Expected<double>(args.error());
+    return time ? Expected<void>() : time.error();
+  }
+
   /// Chooses the candidates: the cost model's plan, the best plan of an earlier tuning, and the best-ranked plans.
   Expected<void> choose() {
-    IrSummary summary;
-    Expected<PlanRequest> request = requestOf(session.source, session.options, session.target, tuneCase.sizes, summary);
-    if (!request)
-      return request.error();
-    request->theseSizes = true;
-    Expected<std::vector<RankedPlan>> space = planSpace(*request);
+    Expected<std::vector<PredictedPlan>> space =
+        tuningSpace(session.source, session.options, session.target, tuneCase.sizes);
     if (!space)
       return space.error();
     result.space = space->size();
-    auto add = [&](const Plan &plan) {
+    auto add = [&](const PassPlan &plan) {
       if (std::ranges::find(racers, plan, &Racer::plan) != racers.end())
         return;
-      const auto ranked = std::ranges::find(*space, plan, &RankedPlan::plan);
+      const auto ranked = std::ranges::find(*space, plan, &PredictedPlan::plan);
       const bool known = ranked != space->end();
       racers.push_back({.plan = plan,
                         .rank = known ? int(ranked - space->begin()) + 1 : 0,
-                        .predictedSeconds = known ? ranked->cost.totalSeconds : 0,
+                        .predictedSeconds = known ? ranked->seconds : 0,
                         .chosenByModel = plan == session.own});
     };
     add(session.own);
     if (const std::optional<TunedSizes> before = measuredBefore())
-      if (std::ranges::find(*space, before->best().plan, &RankedPlan::plan) != space->end())
+      if (std::ranges::find(*space, before->best().plan, &PredictedPlan::plan) != space->end())
         add(before->best().plan);
-    for (const RankedPlan &plan : *space)
+    for (const PredictedPlan &plan : *space)
       if (racers.size() < session.tuning.candidates)
         add(plan.plan);
     return {};
@@ -147,12 +160,13 @@ private:
     onAllCores(missing.size(), [&](size_t i) {
       if (ended || secondsSince(begin) > session.tuning.seconds / 2)
         return;
-      Expected<KernelImage> image = imageOfSource(session.source, withPlan(options, missing[i]->plan), session.target);
+      const auto [source, ofPlan] = withPlan(session.source, options, missing[i]->plan);
+      Expected<KernelImage> image = imageOfSource(source, ofPlan, session.target);
       if (image) {
         missing[i]->image = std::move(*image);
       } else {
         ++failed;
-        logLine(LogLevel::Info, "{} does not compile: {}", missing[i]->plan.text(), image.error().message);
+        logLine(LogLevel::Info, "{} does not compile: {}", fullPlanText(missing[i]->plan), image.error().message);
       }
       ++done;
       if (std::this_thread::get_id() == caller)
@@ -166,7 +180,7 @@ private:
       if (kernel)
         session.kernels.emplace_back(racer->plan, racer->kernel = *kernel);
       else
-        logLine(LogLevel::Info, "{} does not load: {}", racer->plan.text(), kernel.error().message);
+        logLine(LogLevel::Info, "{} does not load: {}", fullPlanText(racer->plan), kernel.error().message);
     }
     std::erase_if(racers, [](const Racer &racer) { return !racer.kernel.valid(); });
   }
@@ -228,15 +242,15 @@ private:
     std::ranges::sort(racers, {}, &Racer::beside);
     TunedSizes tuned = {.sizes = tuneCase.sizes, .provenance = provenance(), .measured = {}};
     for (const Racer &racer : racers) {
-      const KernelEntry &entry = racer.kernel.image().main();
+      const std::vector<KernelEntry> &entries = racer.kernel.image().entries;
       result.candidates.push_back({.text = fullPlanText(racer.plan),
                                    .chosenByModel = racer.chosenByModel,
                                    .rank = racer.rank,
                                    .predictedMicroseconds = racer.predictedSeconds * 1e6,
                                    .microseconds = racer.beside * 1e3,
                                    .launches = int(racer.milliseconds.size()),
-                                   .registers = entry.registers,
-                                   .spillBytes = entry.spillBytes});
+                                   .registers = std::ranges::max(entries, {}, &KernelEntry::registers).registers,
+                                   .spillBytes = std::ranges::max(entries, {}, &KernelEntry::spillBytes).spillBytes});
       tuned.measured.push_back({racer.plan, racer.beside * 1e3, int(racer.milliseconds.size())});
     }
     result.seconds = secondsSince(begin);
@@ -328,7 +342,7 @@ static Expected<void> checkData(const TuneCase &tuneCase, const KernelSignature 
 }
 
 /// The result of a case from stored measurements.
-static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tuned, const Plan &own) {
+static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tuned, const PassPlan &own) {
   TuneResult result;
   result.sizes = tuneCase.sizes;
   result.resumed = true;
@@ -338,6 +352,13 @@ static TuneResult resumedResult(const TuneCase &tuneCase, const TunedSizes &tune
                                  .microseconds = plan.microseconds,
                                  .launches = plan.launches});
   return result;
+}
+
+/// The forward pass before the backward pass of `options`.
+static Expected<Kernel> forwardOf(const Source &source, CompileOptions options, const Target &target) {
+  options.backward = false;
+  Expected<KernelImage> image = imageOfSource(source, options, target);
+  return image ? kernelOfImage(std::move(*image), source, options, target) : image.error();
 }
 
 /// Only one tuning runs at a time, as two would disturb each other's measurements.
@@ -360,11 +381,17 @@ static Expected<std::vector<TuneResult>> tuneUnknown(const Source &source, const
   Expected<Kernel> model = compileSource(source, own, target);
   if (!model)
     return model.error();
+  if (!options.backward && std::holds_alternative<BackwardPlans>(passPlanOf(model->image())))
+    return Error{"the text does not say which variant's backward pass it is, so that there is no forward pass to run "
+                 "before it; tune the variant"};
   if (!leavesScheduleOpen(source, options))
     return Error{"tuning chooses the whole schedule, but fields of it or an SRAM budget are fixed; leave them out"};
   for (const TuneCase &tuneCase : cases)
     if (Expected<void> good = checkData(tuneCase, model->image().signature); !good)
       return good.error();
+  Expected<Kernel> forward = options.backward ? forwardOf(source, own, target) : Kernel();
+  if (!forward)
+    return forward.error();
   Expected<LaunchTimer> timer = LaunchTimer::create(target);
   if (!timer)
     return timer.error();
@@ -374,8 +401,9 @@ static Expected<std::vector<TuneResult>> tuneUnknown(const Source &source, const
                      tuning,
                      std::move(*timer),
                      *model,
-                     planOf(model->image()),
-                     tunedKeyOf(model->image(), target)};
+                     passPlanOf(model->image()),
+                     tunedKeyOf(model->image(), target),
+                     std::move(*forward)};
   std::vector<TuneResult> results;
   for (size_t i = 0; i < cases.size(); ++i) {
     const std::vector<TunedSizes> known =

@@ -61,9 +61,7 @@ void attune::addAttnToTileMap(OpPassManager &passes, int64_t tileQ, int64_t tile
   passes.addPass(createCSEPass());
 }
 
-void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
-  bool cpu = options.arch == "cpu";
-
+void attune::addAttnPlan(OpPassManager &passes, const PipelineOptions &options) {
   // VerifyAttn runs before the first pass on attn. VerifyTile and VerifySched run after the last pass of their stage.
   // So IR that a user wrote as text and IR that the passes made obey the same rules.
   addAttnVerifier(passes);
@@ -86,6 +84,10 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
       },
       tiles, options.fixed);
   passes.addPass(createTileSize(tiles));
+}
+
+void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options) {
+  bool cpu = options.arch == "cpu";
 
   // Head dims are padded to multiples of 16 on GPUs, because mma.sync contracts 16 elements at a time. The CPU needs
   // multiples of 8 only.

@@ -29,6 +29,8 @@ void addAttnCanonical(mlir::OpPassManager &passes);
 void addDifferentiate(mlir::OpPassManager &passes);
 /// Chooses which values the forward pass saves for the gradients; the backward pass recomputes the others.
 void addRecompute(mlir::OpPassManager &passes, const PipelineOptions &options);
+/// Gradients and the choice of the plan, which becomes attributes of the attention. It runs before addAttnToTile.
+void addAttnPlan(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// attn to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// Lowers canonical attn to the tile kernel that writes the class (partial or full) of each tile that the mask leaves

@@ -435,7 +435,7 @@ Expected<KernelImage> KernelImage::fromMetadata(std::string_view text) {
   reader.read(from, "arch", image.arch);
   if (const json *signature = reader.object(from, "signature"))
     read(reader, *signature, image.signature);
-  reader.read(from, "tileQ", image.tileQ, sizes);
+  reader.read(from, "tileQ", image.tileQ, {0, sizes.greatest});
   reader.read(from, "tileK", image.tileK, {0, sizes.greatest});
   reader.read(from, "nvrtcVersion", image.nvrtcVersion, anyCount);
   reader.read(from, "path", image.path);

@@ -9,7 +9,9 @@
 //     compile(variant, ...)                            // has it as the alternative for these sizes, in any process
 //
 // Candidates are the cost model's plans, and for each plan the variations that deviate in one field from the model's
-// rules (ping-pong, overlap, persistent blocks, the order of rows). Candidates are compiled on all cores, the most
+// rules (ping-pong, overlap, persistent blocks, the order of rows). With CompileOptions::backward the candidates are
+// plans of the two loops of the backward pass: tiles, warps and stages of each loop, warpgroup-level or warp-level
+// products, and whether dQ is accumulated in memory (never for deterministic gradients). Candidates are compiled on all cores, the most
 // promising first, and timed in alternating rounds; each launch starts with a cold L2 cache. Candidates that are
 // clearly slower than the best are dropped. The times are stored in the cache folder under a key of the device, the
 // space of plans, dtype, head dims, the class of the sizes, and the features of the program that the cost model reads.
@@ -33,7 +35,9 @@ namespace attune {
 struct TuneCase {
   ProblemSizes sizes = {}; ///< all positive
   /// The captured tensors and run-time scalars of the variant; their content decides how many tiles a launch visits.
-  /// `q`, `k`, `v` and `o` have these sizes and may have no data: random data is then generated. `o` is overwritten.
+  /// `q`, `k`, `v` and `o` have these sizes and may have no data: random data is then generated. `o` is overwritten. For
+  /// a backward pass the same holds for `lse` and the operands. `o`, `lse` and saved values are those of a launch of the
+  /// forward pass.
   LaunchArgs args = {};
 };
 
@@ -65,8 +69,8 @@ struct TunedCandidate {
   /// Median time of a launch. A dropped plan was timed in the first rounds only, so its time is scaled by comparison
   /// with the best plan's times in the same rounds.
   double microseconds = 0;
-  int launches = 0; ///< timed launches; more for plans that were not dropped early
-  int registers = 0, spillBytes = 0;
+  int launches = 0;                  ///< timed launches; more for plans that were not dropped early
+  int registers = 0, spillBytes = 0; ///< per thread, the most of the launch's kernels
 };
 
 /// The result of one TuneCase.
@@ -92,7 +96,8 @@ struct TuneResult {
 std::string tuneJson(const std::vector<TuneResult> &results);
 
 /// Measures plans for each of `cases`. Errors: those of compile and launch; options that fix fields of the schedule or
-/// a budget; a target without its device; a captured tensor or scalar without data.
+/// a budget; a target without its device; a captured tensor or scalar without data; text of a backward pass, which does
+/// not name its forward pass.
 Expected<std::vector<TuneResult>> tune(const Variant &variant, const CompileOptions &options, const Target &target,
                                        const std::vector<TuneCase> &cases, const TuneOptions &tuning = {});
 /// As tune, from attn text.

@@ -146,6 +146,8 @@ BackwardRequest attune::backwardRequest(attn::AttentionOp op, StringRef arch, co
   Value saved = op.getSavedScore() ? op.getSavedScore() : bestSavedScore(op);
   request.score = workOf(op, {}, false);
   request.withSavedScore = workOf(op, saved, true);
+  for (StringRef value : op.getSaves().getAsValueRange<StringAttr>())
+    (value == StringRef(name(Savable::Dropout)) ? request.saved.dropout : request.saved.score) = true;
   if (savedScore)
     *savedScore = saved;
   return request;

@@ -539,6 +539,24 @@ Plan attune::planOf(attn::PlanAttr attr) {
   return plan;
 }
 
+std::optional<BackwardPlans> attune::backwardPlansOf(attn::AttentionOp op) {
+  auto keys = op->getAttrOfType<attn::PlanAttr>(attn::planAttr),
+       queries = op->getAttrOfType<attn::PlanAttr>(attn::queriesPlanAttr);
+  if (!keys)
+    return std::nullopt;
+  return BackwardPlans{planOf(keys), planOf(queries ? queries : keys), op->hasAttr(attn::accumulatesDqAttr)};
+}
+
+void attune::setBackwardPlans(attn::AttentionOp op, const BackwardPlans &plans) {
+  op->setAttr(attn::planAttr, planAttr(op.getContext(), plans.keys));
+  op->removeAttr(attn::queriesPlanAttr);
+  if (plans.queries != plans.keys)
+    op->setAttr(attn::queriesPlanAttr, planAttr(op.getContext(), plans.queries));
+  op->removeAttr(attn::accumulatesDqAttr);
+  if (plans.accumulatesDq)
+    op->setAttr(attn::accumulatesDqAttr, UnitAttr::get(op.getContext()));
+}
+
 //===----------------------------------------------------------------------===//
 // The pass
 //===----------------------------------------------------------------------===//
@@ -599,30 +617,30 @@ private:
   LogicalResult choose(attn::AttentionOp op, const PlanChoice &fixed) {
     PlanRequest request = planRequest(op, arch, {batch, heads, queries, keys});
     request.sramBudget = sramBudget;
+    if (op.getGradients())
+      return chooseBackward(op, request, fixed);
     request.fixed = choiceFor(op, attn::planAttr, fixed);
-    auto setPlan = [&](StringRef attribute, const Plan &plan) {
-      op->setAttr(attribute, attune::planAttr(op.getContext(), plan));
-    };
-    if (!op.getGradients()) {
-      Expected<RankedPlan> chosen = choosePlan(request);
-      if (!chosen)
-        return op.emitError() << chosen.error().message;
-      setPlan(attn::planAttr, chosen->plan);
-      return success();
-    }
+    Expected<RankedPlan> chosen = choosePlan(request);
+    if (!chosen)
+      return op.emitError() << chosen.error().message;
+    op->setAttr(attn::planAttr, attune::planAttr(op.getContext(), chosen->plan));
+    return success();
+  }
+
+  LogicalResult chooseBackward(attn::AttentionOp op, PlanRequest &request, const PlanChoice &fixed) {
+    // Plans that the op has already are kept if they are candidates. Else they fix fields of the plans, as the options
+    // do.
+    if (std::optional<BackwardPlans> given = backwardPlansOf(op); given && !fixed.any())
+      if (Expected<std::vector<BackwardPlans>> all = backwardPlans(request); all && llvm::is_contained(*all, *given))
+        return success();
+    request.fixed = choiceFor(op, attn::planAttr, fixed);
     std::optional<PlanChoice> ofQueries;
     if (op->hasAttr(attn::queriesPlanAttr))
       ofQueries = choiceFor(op, attn::queriesPlanAttr, fixed);
     Expected<BackwardPlans> chosen = chooseBackwardPlans(request, ofQueries);
     if (!chosen)
       return op.emitError() << chosen.error().message;
-    setPlan(attn::planAttr, chosen->keys);
-    op->removeAttr(attn::queriesPlanAttr);
-    if (chosen->queries != chosen->keys)
-      setPlan(attn::queriesPlanAttr, chosen->queries);
-    op->removeAttr(attn::accumulatesDqAttr);
-    if (chosen->accumulatesDq)
-      op->setAttr(attn::accumulatesDqAttr, UnitAttr::get(op.getContext()));
+    setBackwardPlans(op, *chosen);
     return success();
   }
 };

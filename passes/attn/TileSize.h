@@ -11,7 +11,7 @@
 
 #include "ir/attn/Attn.h"
 #include "ir/tile/Tile.h"
-#include "passes/analysis/cost/CostModel.h"
+#include "passes/analysis/cost/BackwardPlan.h"
 
 namespace attune {
 
@@ -36,5 +36,9 @@ OpCost opCost(mlir::Operation *op, bool precise);
 /// The attribute that holds `plan`.
 attn::PlanAttr planAttr(mlir::MLIRContext *context, const Plan &plan);
 Plan planOf(attn::PlanAttr attr);
+
+/// The plans of a backward pass, which are attributes of `op`; nothing where `op` has no plan.
+std::optional<BackwardPlans> backwardPlansOf(attn::AttentionOp op);
+void setBackwardPlans(attn::AttentionOp op, const BackwardPlans &plans);
 
 } // namespace attune

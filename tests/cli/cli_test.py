@@ -374,6 +374,16 @@ class Cli(unittest.TestCase):
         self.write("other.json", "{}")
         self.attune("cache", "import", self.path("other.json"), *cache, code=1)
         self.assertIn("other.json: it is not what attune cache plans export writes", self.err)
+        # The backward pass, whose plan names both loops.
+        text = self.attune("tune", "causal", "--backward", "--deterministic", *shape, "--candidates", 2, "--budget", 1, "--top", 0, *cache)
+        self.assertRegex(text, r"\n +[0-9.]+ us dK, dV [0-9x ]+; dQ [0-9x ]+; the cost model's choice for any size\n")
+        backward = self.json("tune", "causal", "--backward", "--deterministic", *shape, "--resume", *cache)
+        self.assertEqual((backward["pass"], backward["results"][0]["resumed"]), ("backward", True))
+        line = next(line for line in self.attune("cache", "plans", *cache).splitlines() if "causal, backward" in line)
+        self.assertIn("  dK, dV ", line)
+        self.assertIn("  program        backward deterministic 1 ", self.attune("cache", "show", line.split()[0], *cache))
+        self.assertIn("removed 1 measured sizes", self.attune("cache", "remove", line.split()[0], *cache))
+        self.attune("tune", "causal", "--deterministic", *shape, *cache, code=2)
         # What run starts.
         best = measured["candidates"][0]["text"].removesuffix(", last rows first")
         self.assertEqual(self.json("run", "causal", *shape, *cache)["plan"]["text"], best)

@@ -107,6 +107,39 @@ TEST_CASE("every plan fits the budget, or the error lists the tiles", "[backward
   }
 }
 
+TEST_CASE("all plans fit, each once, and those of deterministic gradients add nothing to memory", "[backward-plan]") {
+  for (const char *arch : {"sm_80", "sm_90a", "cpu"})
+    for (int headDim : {64, 128, 256})
+      for (bool deterministic : {false, true}) {
+        PlanRequest request = makeRequest(arch, headDim, headDim);
+        request.deterministic = deterministic;
+        request.elementGradients = headDim == 128;
+        INFO(fmt::format("{} D {}", arch, headDim));
+        const Expected<std::vector<BackwardPlans>> plans = backwardPlans(request);
+        const Expected<BackwardPlans> chosen = chooseBackwardPlans(request);
+        REQUIRE(plans);
+        REQUIRE(chosen);
+        CHECK(plans->size() > 10);
+        CHECK(plans->front() == *chosen);
+        bool adds = false;
+        for (size_t i = 0; i < plans->size(); ++i) {
+          const BackwardPlans &plan = (*plans)[i];
+          for (size_t j = 0; j < i; ++j)
+            REQUIRE_FALSE((*plans)[j] == plan);
+          adds |= plan.accumulatesDq;
+          CHECK((plan.accumulatesDq || !plan.keys.producerWarps));
+          if (!plan.keys.producerWarps)
+            CHECK(tileBytes(request, plan.keys, true) <= int64_t((*archInfo(arch))->sharedBytesPerBlock));
+        }
+        CHECK(adds == (std::string_view(arch) == "sm_90a" && !deterministic && headDim != 256));
+      }
+  // A fixed field holds for all plans.
+  PlanRequest request = makeRequest("sm_90a", 64, 64);
+  request.fixed.warps = 4;
+  for (const BackwardPlans &plans : *backwardPlans(request))
+    CHECK(std::pair(plans.keys.warps, plans.queries.warps) == std::pair(4, 4));
+}
+
 TEST_CASE("with warp-level products dQ is added up in memory where elements are dear", "[backward-plan]") {
   auto adds = [](const PlanRequest &request) {
     Expected<BackwardPlans> plans = chooseBackwardPlans(request);

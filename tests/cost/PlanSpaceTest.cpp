@@ -148,3 +148,40 @@ TEST_CASE("for these sizes alone the ranking is by their time") {
   request.setReferenceSizes();
   CHECK(choosePlan(request)->plan.tileQ > 64);
 }
+
+TEST_CASE("plans of a backward pass are ranked, and its features are those of no forward pass") {
+  BackwardRequest request{.plan = hopper(64, MaskShape::causal()), .score = {}, .withSavedScore = {}};
+  const Expected<std::vector<BackwardPlans>> plans = backwardPlans(request.plan);
+  REQUIRE(plans);
+  const std::vector<PredictedPlan> ranked = rankBackward(request, *plans);
+  REQUIRE(ranked.size() == plans->size());
+  CHECK(std::get<BackwardPlans>(ranked.front().plan) == plans->front());
+  for (const PredictedPlan &plan : ranked) {
+    CHECK(plan.seconds == backwardCost(request, std::get<BackwardPlans>(plan.plan)).seconds());
+    CHECK(plan.seconds * 1.25 > ranked.front().seconds);
+  }
+  CHECK(ranked.back().seconds > 1.25 * ranked.front().seconds);
+  // On the CPU the order is the model's.
+  BackwardRequest onCpu = request;
+  onCpu.plan.arch = "cpu";
+  const std::vector<BackwardPlans> ofCpu = *backwardPlans(onCpu.plan);
+  const std::vector<PredictedPlan> unranked = rankBackward(onCpu, ofCpu);
+  for (size_t i = 0; i < ofCpu.size(); ++i)
+    CHECK(unranked[i].plan == PassPlan(ofCpu[i]));
+
+  const std::string features = planFeatures(request);
+  CHECK(features.starts_with("backward "));
+  CHECK(features.ends_with(planFeatures(request.plan)));
+  auto changes = [&](auto change) {
+    BackwardRequest other = request;
+    change(other);
+    return planFeatures(other) != features;
+  };
+  CHECK(changes([](BackwardRequest &r) { r.plan.deterministic = true; }));
+  CHECK(changes([](BackwardRequest &r) { r.plan.denseGradients = true; }));
+  CHECK(changes([](BackwardRequest &r) { r.plan.sumsByHead = true; }));
+  CHECK(changes([](BackwardRequest &r) { r.plan.queryLengths = true; }));
+  CHECK(changes([](BackwardRequest &r) { r.saved.dropout = true; }));
+  CHECK(changes([](BackwardRequest &r) { r.score.alu = 3; }));
+  CHECK_FALSE(changes([](BackwardRequest &r) { r.plan.queries = 128; }));
+}

@@ -70,6 +70,40 @@ void makeBest(const Folder &folder, int tileQ, int tileK) {
   std::ofstream(path) << json.dump();
 }
 
+/// Options of the backward pass.
+CompileOptions backwardOptions(const Folder &folder) {
+  CompileOptions options = folder.options();
+  options.gradients.emplace();
+  options.backward = true;
+  return options;
+}
+
+/// dQ, dK and dV of both passes of a variant with gradients, for random inputs.
+std::vector<float> gradientsOf(const Kernel &forward, int64_t length) {
+  using reference::HostTensor;
+  const std::vector<int64_t> ofQ = {1, 2, length, 32}, ofK = {1, 1, length, 32};
+  HostTensor q = HostTensor::random(f32, ofQ, 1), k = HostTensor::random(f32, ofK, 2),
+             v = HostTensor::random(f32, ofK, 3), o = HostTensor::zeros(f32, ofQ),
+             lse = HostTensor::zeros(f32, {1, 2, length}), gradient = HostTensor::random(f32, ofQ, 4),
+             dq = HostTensor::zeros(f32, ofQ), dk = HostTensor::zeros(f32, ofK), dv = HostTensor::zeros(f32, ofK);
+  auto view = [](const HostTensor &tensor) { return Tensor::contiguous(tensor.data.data(), f32, tensor.shape); };
+  LaunchArgs args;
+  args.q = view(q), args.k = view(k), args.v = view(v), args.o = view(o), args.lse = view(lse);
+  REQUIRE(forward.launch(nullptr, args));
+  args.operands = {{"do", view(gradient)}, {"dq", view(dq)}, {"dk", view(dk)}, {"dv", view(dv)}};
+  const Kernel backward = forward.backward();
+  args.workspaceBytes = backward.workspaceBytes(args);
+  std::vector<std::max_align_t> workspace(args.workspaceBytes / sizeof(std::max_align_t) + 1);
+  args.workspace = workspace.data();
+  REQUIRE(backward.launch(nullptr, args));
+  std::vector<float> all;
+  for (const HostTensor *tensor : {&dq, &dk, &dv}) {
+    const auto *values = reinterpret_cast<const float *>(tensor->data.data());
+    all.insert(all.end(), values, values + tensor->bytes() / 4);
+  }
+  return all;
+}
+
 /// O of a launch agrees with the float64 reference.
 void checkResult(const Kernel &kernel, const Variant &variant, int64_t length) {
   using reference::HostTensor;
@@ -291,6 +325,147 @@ TEST_CASE("tuning resumes, ends when it is told to, and starts from what it knew
   CHECK(must(folder.plans().list()).at(0).sizes.measured.size() == 1);
 }
 
+TEST_CASE("the plans of a backward pass are measured, kept, and taken by compile") {
+  Folder folder;
+  const Variant variant = causalVariant();
+  const CompileOptions backward = backwardOptions(folder);
+  const TuneResult result =
+      must(tune(variant, backward, Target::cpu(), {{.sizes = sizes}}, {.seconds = 60, .candidates = 6}))[0];
+  CHECK(result.space > 100);
+  REQUIRE(result.candidates.size() == 6);
+  CHECK(std::ranges::count(result.candidates, true, &TunedCandidate::chosenByModel) == 1);
+  CHECK(result.candidates[0].text.starts_with("dK, dV "));
+  const TunedEntry entry = must(folder.plans().list()).at(0);
+  CHECK(entry.problem.empty());
+  CHECK(entry.key.isBackward());
+  // The forward pass was not measured.
+  CompileOptions both = folder.options();
+  both.gradients.emplace();
+  // The best plan is now one of 32 x 16 for dK and dV, and of 32 x 64 for dQ.
+  makeBest(folder, 16, 32);
+  ordered_json json = ordered_json::parse(std::ifstream(folder.file()));
+  json["measured"][0]["plan"]["queries"]["tileQ"] = 32;
+  json["measured"][0]["plan"]["queries"]["tileK"] = 64;
+  std::ofstream(folder.file()) << json.dump();
+  const Kernel kernel = must(compile(variant, both, Target::cpu()));
+  CHECK(kernel.alternatives().empty());
+  const ordered_json plan = ordered_json::parse(kernel.backward().imageFor(sizes).planJson)["backward"];
+  CHECK(plan["tileQ"] == 16);
+  CHECK(plan["tileK"] == 32);
+  CHECK(plan["queries"]["tileQ"] == 32);
+  CHECK(plan["queries"]["tileK"] == 64);
+  const ordered_json other = ordered_json::parse(kernel.backward().imageFor({1, 2, 1, 4096, 4096}).planJson);
+  CHECK(other == ordered_json::parse(kernel.backward().image().planJson));
+  CHECK(must(compile(variant, backward, Target::cpu())).imageFor(sizes).planJson ==
+        kernel.backward().imageFor(sizes).planJson);
+  both.tuning = Tuning::Off;
+  const Kernel byModel = must(compile(variant, both, Target::cpu()));
+  CHECK(byModel.backward().alternatives().empty());
+  for (int64_t length : {96, 90}) {
+    const std::vector<float> measured = gradientsOf(kernel, length), chosen = gradientsOf(byModel, length);
+    REQUIRE(measured.size() == chosen.size());
+    for (size_t i = 0; i < measured.size(); ++i)
+      REQUIRE(measured[i] == Approx(chosen[i]).margin(1e-4));
+  }
+  // Deterministic gradients and gradients of tensors are other programs.
+  CompileOptions deterministic = backward;
+  deterministic.gradients->deterministic = true;
+  CHECK(must(compile(variant, deterministic, Target::cpu())).alternatives().empty());
+  CompileOptions fixed = backward;
+  fixed.tileK = 32;
+  CHECK(must(compile(variant, fixed, Target::cpu())).alternatives().empty());
+  // Plans that the model does not have, from an edited file: a warning, and the kernel itself.
+  Folder edited;
+  const CompileOptions ofEdited = backwardOptions(edited);
+  must(tune(variant, ofEdited, Target::cpu(), {{.sizes = sizes}}, {.seconds = 1, .candidates = 1}));
+  makeBest(edited, 48, 32);
+  CHECK(must(compile(variant, ofEdited, Target::cpu())).imageFor(sizes).tileK != 32);
+  // Plans of a forward pass in the file of a backward pass.
+  json["measured"][0]["plan"].erase("queries");
+  std::ofstream(folder.file()) << json.dump();
+  CHECK(must(folder.plans().list()).at(0).problem == "one of its plans is of another pass than its features");
+}
+
+TEST_CASE("a backward pass is measured with what its forward pass leaves, captured tensors and saved values") {
+  Folder folder;
+  auto slopes = captured("slopes", f32, rank(1));
+  Variant alibi =
+      Variant("alibi").score([&](Score s, Index, Index h, Index q, Index k) { return s + slopes[h] * (k - q); });
+  alibi.mask([](Index, Index, Index q, Index k) { return q < k; }); // the last row sees no key
+  alibi.dropout(0.25f);
+  CompileOptions options = backwardOptions(folder);
+  options.gradients->tensors = {"slopes"};
+  options.gradients->lse = true;
+  options.gradients->saving.save = {"dropout", "score"};
+  std::vector<float> data = {0.5f, 0.25f}, o(2 * 96 * 32, -1.0f);
+  TuneCase tuneCase = {.sizes = sizes};
+  tuneCase.args.tensors = {{"slopes", Tensor::contiguous(data.data(), f32, {2})}};
+  tuneCase.args.o = Tensor::contiguous(o.data(), f32, {1, 2, 96, 32});
+  CHECK(must(tune(alibi, options, Target::cpu(), {tuneCase}, {.seconds = 1, .candidates = 2}))[0].candidates.size() ==
+        2);
+  CHECK(std::ranges::count(o, -1.0f) == 0);
+  CHECK(std::ranges::count(o, 0.0f) >= 2 * 32);
+  // A normaliser without statistics reads neither O nor LSE.
+  const Variant sigmoid = Variant("weights").normaliser(normalisers::sigmoid());
+  CHECK(must(tune(sigmoid, backwardOptions(folder), Target::cpu(), {{.sizes = sizes}},
+                  {.seconds = 1, .candidates = 2}))[0]
+            .candidates.size() == 2);
+}
+
+TEST_CASE("Tuning::Measure measures the backward pass, too") {
+  Folder folder;
+  CompileOptions options = folder.options();
+  options.headDim = 8;
+  const Variant variant = Variant("weights").normaliser(normalisers::sigmoid());
+  must(tune(variant, options, Target::cpu(), {{.sizes = {1, 1, 1, 16, 16}}}, {.seconds = 1, .candidates = 1}));
+  options.gradients.emplace();
+  options.tuning = Tuning::Measure;
+  options.shapes = {{1, 1, 1, 16, 16}};
+  must(compile(variant, options, Target::cpu()));
+  const std::vector<TunedEntry> entries = must(folder.plans().list());
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].key.isBackward() != entries[1].key.isBackward());
+}
+
+TEST_CASE("the plans of a backward pass give the kernels that they describe") {
+  const Variant variant = causalVariant();
+  for (const char *arch : {"sm_90a", "sm_80"})
+    for (bool deterministic : {false, true}) {
+      CompileOptions options{
+          .dtype = bf16, .headDim = 64, .gradients = Gradients{.deterministic = deterministic}, .backward = true};
+      const Target target = Target::cuda(arch);
+      const std::vector<PredictedPlan> space =
+          must(tuningSpace({.variant = &variant}, options, target, {4, 16, 16, 2048, 2048}));
+      int ofWarpgroups = 0;
+      for (size_t i = 0; i < space.size(); ++i) {
+        const BackwardPlans &plans = std::get<BackwardPlans>(space[i].plan);
+        CHECK(space[i].seconds > 0);
+        REQUIRE_FALSE((deterministic && plans.accumulatesDq));
+        ofWarpgroups += plans.keys.producerWarps > 0;
+        if (i > 8)
+          continue;
+        Source source{.variant = &variant};
+        source.plans = plans;
+        const Lowered lowered = must(lower(source, options, target, Stage::Sched, true));
+        CHECK(lowered.backward->second == plans);
+        CHECK(lowered.path == (plans.keys.producerWarps ? "wgmma" : "mma.sync"));
+        const Plan &main = plans.accumulatesDq ? plans.keys : plans.queries;
+        CHECK(lowered.plan.tileQ == main.tileQ);
+        CHECK(lowered.plan.tileK == main.tileK);
+        CHECK(lowered.plan.warps == main.warps);
+        CHECK(lowered.plan.stages == main.stages);
+      }
+      CHECK((ofWarpgroups > 2) == (std::string_view(arch) == "sm_90a" && !deterministic));
+    }
+  // Plans that are none of the model's.
+  Source source{.variant = &variant};
+  source.plans = BackwardPlans{};
+  const Expected<Lowered> none =
+      lower(source, {.dtype = bf16, .headDim = 64, .gradients = Gradients{}, .backward = true}, Target::cuda("sm_90a"),
+            Stage::Sched, true);
+  REQUIRE_FALSE(none);
+}
+
 TEST_CASE("tuning says what it cannot do") {
   Folder folder;
   auto failure = [&](const Variant &variant, const CompileOptions &options, ProblemSizes of = sizes,
@@ -322,6 +497,16 @@ TEST_CASE("tuning says what it cannot do") {
   Expected<Kernel> measured = compile(alibi, measuring, Target::cpu());
   REQUIRE_FALSE(measured);
   CHECK_THAT(measured.error().message, Catch::StartsWith("captured tensor 'slopes' has no data to measure with"));
+  CompileOptions backward = backwardOptions(folder);
+  CHECK(failure(alibi, backward) == failure(alibi, options));
+  backward.tileQ = 32;
+  CHECK(failure(causalVariant(), backward) == failure(causalVariant(), fixed));
+  backward = backwardOptions(folder);
+  const IrText text = {must(emit(causalVariant(), backward, Target::cpu(), Stage::Attn))};
+  Expected<std::vector<TuneResult>> ofText = tuneText(text, folder.options(), Target::cpu(), {{.sizes = sizes}});
+  REQUIRE_FALSE(ofText);
+  CHECK(ofText.error().message == "the text does not say which variant's backward pass it is, so that there is no "
+                                  "forward pass to run before it; tune the variant");
   CHECK(failure(causalVariant(), options, {int64_t(1) << 40, 2, 1, 96, 96}) ==
         "a tensor of 1099511627776 x 2 x 96 x 32 elements is too large to tune with");
   CHECK(must(folder.plans().list()).empty());
@@ -469,8 +654,9 @@ TEST_CASE("the plans that attune ships are of this cost model's questions, few a
         must(requestOf({.variant = &variant}, options, Target::cuda(entry.key.arch), ProblemSizes{}, summary));
     REQUIRE(planFeatures(request) == entry.key.features);
     for (const MeasuredPlan &measured : entry.sizes.measured) {
-      request.fixed = choiceOf(measured.plan);
-      CHECK(must(choosePlan(request)).plan == measured.plan);
+      const Plan plan = std::get<Plan>(measured.plan);
+      request.fixed = choiceOf(plan);
+      CHECK(must(choosePlan(request)).plan == plan);
     }
   }
 }

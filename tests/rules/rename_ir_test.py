@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+# Old text whose error a test checks.
+REFUSED = ["tile.kernel @bad() grid [] dtype bf16 plan <tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2> {"]
 OLD = """\
 #tile.plan<tile_q = 128, tile_k = 64, warps = 4, blocks_per_sm = 2>
 tile.kernel @k() plan <tile_q = 64, turns = true, copy_warps = 4, pack_groups = false> attributes {sched.turns, tile.instead_of = @j, attn.adds_queries,
@@ -55,7 +57,7 @@ def main(root):
     assert len(texts) > 50
     whole = "\n".join(open(path, errors="replace").read() for path in texts)
     faults += [f"a test's text changes: {line!r} to {now!r}" for line, now in zip(whole.split("\n"), renamed(whole).split("\n"), strict=True)
-               if line != now]
+               if line != now and line not in REFUSED]
     print("\n".join(faults[:20]) if faults else "old names become the new ones, and new ones stay")
     sys.exit(1 if faults else 0)
 

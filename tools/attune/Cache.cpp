@@ -130,9 +130,9 @@ void printPlanLine(const TunedEntry &entry) {
   if (!entry.problem.empty())
     return print("{}  bad: {}\n", entry.id, entry.problem);
   const MeasuredPlan &best = entry.sizes.best();
-  print("{:<54}  {:<16} {} head_dim {} x {} for {}  {:.1f} us  {}\n", entry.id, entry.sizes.provenance.variant,
-        entry.key.dtype, entry.key.headDim, entry.key.headDimV, entry.key.arch, best.microseconds,
-        driver::fullPlanText(best.plan));
+  print("{:<54}  {:<16} {} head_dim {} x {} for {}  {:.1f} us  {}\n", entry.id,
+        entry.sizes.provenance.variant + (entry.key.isBackward() ? ", backward" : ""), entry.key.dtype,
+        entry.key.headDim, entry.key.headDimV, entry.key.arch, best.microseconds, driver::fullPlanText(best.plan));
 }
 
 void printPlanDetails(const TunedEntry &entry) {

@@ -233,6 +233,7 @@ int tuneVerb(TuneFlags &flags) {
   if (flags.json) {
     print("{}\n", ordered_json{{"variant", request->label},
                                {"arch", request->target.arch},
+                               {"pass", request->options.backward ? "backward" : "forward"},
                                {"results", ordered_json::parse(tuneJson(*results))}}
                       .dump(2));
   } else {
@@ -256,11 +257,13 @@ void attune::cli::addTune(CLI::App &app, int &exitCode) {
                "  attune tune causal --shape 1,8,8,1024,1024,64,64\n"
                "  attune tune documents --tensor ids=i32[4096]:ids.npy --shape 4,16,16,4096,4096,128,128 --budget 60\n"
                "  attune tune linear.mlir --extents b=2,h=4,k=1024 --output tuned.mlir\n"
+               "  attune tune causal --backward --shape 4,16,16,4096,4096,128,128\n"
                "An interrupt keeps what was measured. attune cache plans lists the results.\n"
                "Exit codes: 0 done, 1 failed, 2 usage.");
   auto flags = std::make_shared<TuneFlags>();
   flags->addVariant(*verb);
   flags->addTarget(*verb, /*withTarget=*/true);
+  flags->addGradients(*verb);
   verb->add_option("--shape", flags->shapes, "sizes to measure for; repeatable")
       ->type_name("B,H,Hkv,Sq,Sk,D,Dv")
       ->expected(1)

@@ -16,7 +16,7 @@ namespace {
 /// Fitted constants. Cycles are those of one multiprocessor.
 struct BackwardCalibration {
   double efficiency;    ///< fraction of the tensor cores' rate that products reach
-  double tileCycles;    ///< cycles of latency for each tile of S
+  double tileCycles;    ///< cycles of latency for each tile of S, which blocks of a multiprocessor overlap
   double elementCycles; ///< cycles of an element of S: the exponential, P, dS, their rounding
   double dropoutCycles; ///< cycles of an element to recompute its random number for dropout
   double keptCycles;    ///< cycles of an element to load the saved decision of dropout
@@ -134,8 +134,9 @@ private:
                              overlappedShare * score.special / arch.specialPerClockPerSM;
     const double ofSums = all ? plan.tileQ * double(request.headDim) * calibration.sumCycles : 0;
     const double ofMask = heads * tiles.partial * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
-    const double busy = cost.flops / (calibration.efficiency * arch.mmaTflops * 1e12) +
-                        (visited * (calibration.tileCycles + elements * ofElement + ofSums) + ofMask) / cycles;
+    const double busy =
+        cost.flops / (calibration.efficiency * arch.mmaTflops * 1e12) +
+        (visited * (calibration.tileCycles / plan.blocksPerSm + elements * ofElement + ofSums) + ofMask) / cycles;
     cost.seconds = std::max(cost.seconds, busy + launchSeconds);
     return cost;
   }

@@ -32,19 +32,20 @@ struct ScoreWork {
   bool needsProduct = true;    ///< whether S = Q K^T must be computed
 };
 
-/// The properties of a backward pass that the model reads.
-struct BackwardRequest {
-  PlanRequest plan;
-  ScoreWork score, withSavedScore; ///< the score's work if no value of the score is saved, and if one is
-  bool hasScore = true;            ///< whether the score has a float32 value that can be saved
-};
-
 /// Which of the Savable values are saved.
 struct SavedValues {
   bool dropout = false, score = false;
   bool has(Savable value) const { return value == Savable::Dropout ? dropout : score; }
   bool any() const { return dropout || score; }
   friend bool operator==(const SavedValues &, const SavedValues &) = default;
+};
+
+/// The properties of a backward pass that the model reads.
+struct BackwardRequest {
+  PlanRequest plan;
+  ScoreWork score, withSavedScore; ///< the score's work if no value of the score is saved, and if one is
+  bool hasScore = true;            ///< whether the score has a float32 value that can be saved
+  SavedValues saved = {};          ///< the values whose saving is decided already
 };
 
 /// The bytes of the saved values, for the request's sizes.

@@ -19,7 +19,7 @@ static int64_t rowBytes(const PlanRequest &request) {
 static bool hasSmallBlocks(const PlanRequest &request) { return request.patternRows && request.patternRows < 128; }
 
 namespace {
-/// Chooses the plan of one loop with warp-level products. The block holds a tile of one axis and loops over the other.
+/// The plans of one loop with warp-level products. The block holds a tile of one axis and loops over the other.
 class Loop {
 public:
   enum Of { Keys, Queries }; ///< the axis of which a thread block holds one tile (the loop is over the other axis)
@@ -27,21 +27,38 @@ public:
   Loop(const PlanRequest &request, const ArchInfo &arch, int64_t budget, Of of, const PlanChoice &fixed)
       : request(request), arch(arch), budget(budget), of(of), fixed(fixed) {}
 
-  Expected<Plan> choose() const {
+  /// All plans that fit, the model's choice first. An error if there is none.
+  Expected<std::vector<Plan>> candidates() const {
+    std::vector<Plan> plans;
+    // Adds the plan with two stages and the plan with one stage, if `fits` holds for them.
+    auto add = [&](int64_t rows, int64_t rowsOfWarp, int64_t columns, auto &&fits) {
+      for (int64_t stages : {2, 1})
+        if (!arch.isCpu() || stages == 1)
+          if (const Plan plan = make(rows, rowsOfWarp, columns, stages);
+              (arch.isCpu() || fits(plan)) && // cache is not a hard limit
+              std::ranges::find(plans, plan) == plans.end())
+            plans.push_back(plan);
+    };
     // With float32 inputs, fragments for warps of 32 rows would take all registers.
-    for (int64_t rows = request.elementBytes > 2 ? 16 : 32; rows >= 16; rows /= 2)
+    const int64_t mostRows = request.elementBytes > 2 ? 16 : 32;
+    for (int64_t rows = mostRows; rows >= 16; rows /= 2)
       for (int64_t columns : {64, 32})
-        if (std::optional<Plan> plan =
-                withStages(blockRows(rows), rows, columns, [&](const Plan &plan) { return hasRoom(plan); }))
-          return *plan;
+        add(blockRows(rows), rows, columns, [&](const Plan &plan) { return hasRoom(plan); });
     // If even the accumulators of 16 rows do not fit in the registers of a thread, narrow tiles spill least.
-    if (std::optional<Plan> plan = withStages(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); }))
-      return *plan;
-    for (int64_t tile : {64, 32, 16})
-      if (std::optional<Plan> plan = withStages(tile, 16, std::min<int64_t>(tile, 32),
-                                                [&](const Plan &plan) { return sharedBytes(plan) <= budget; }))
-        return *plan;
-    return nothingFits(make(16, 16, 16, 1));
+    add(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); });
+    if (plans.empty())
+      for (int64_t tile : {64, 32, 16})
+        add(tile, 16, std::min<int64_t>(tile, 32), [&](const Plan &plan) { return sharedBytes(plan) <= budget; });
+    if (plans.empty())
+      return nothingFits(make(16, 16, 16, 1));
+    // Tiles that these rules leave out, and that take no more registers.
+    const int64_t mostRegisters = std::max(freeRegisters, registers(plans.front()));
+    for (int64_t rowsOfWarp = mostRows; rowsOfWarp >= 16; rowsOfWarp /= 2)
+      for (int64_t rows : {64, 128, 32})
+        for (int64_t columns : {64, 32, 128, 16})
+          add(rows, rowsOfWarp, columns,
+              [&](const Plan &plan) { return registers(plan) <= mostRegisters && sharedBytes(plan) <= budget; });
+    return plans;
   }
 
   /// Whether a loop over queries with this plan can have all five products: whether shared memory has room for dS,
@@ -73,18 +90,6 @@ private:
     plan.stages = fixed.stages.value_or(int(stages));
     plan.blocksPerSm = 1;
     return plan;
-  }
-
-  /// Returns the plan with two stages if the predicate `those` holds for it, else the plan with one stage if `those`
-  /// holds for that plan, else nothing.
-  template <typename Predicate>
-  std::optional<Plan> withStages(int64_t rows, int64_t rowsOfWarp, int64_t columns, Predicate those) const {
-    for (int64_t stages : {2, 1})
-      if (!arch.isCpu() || stages == 1)
-        if (const Plan plan = make(rows, rowsOfWarp, columns, stages);
-            arch.isCpu() || those(plan)) // cache is not a hard limit
-          return plan;
-    return std::nullopt;
   }
 
   /// Registers per thread of accumulators, S and dP, and the gradients of captured tensors for the elements of S.
@@ -147,7 +152,10 @@ private:
 struct WarpgroupTiles {
   int tileQ, tileK, warps, stages, blocksPerSm = 1;
 };
-constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}};
+/// The model chooses the first of `chosenTiles` that fits. Only a measurement can prefer the others.
+constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2, 2}, {64, 64, 4, 2},
+                                             {64, 128, 8, 3},  {64, 64, 4, 3},  {128, 128, 8, 3}};
+constexpr size_t chosenTiles = 2;
 
 constexpr int64_t barrierBytes = 512; ///< upper bound of the bytes of mbarriers and of messages between roles
 
@@ -228,15 +236,23 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
   return plan;
 }
 
-/// The plan of one loop with all five products at warpgroup level; nothing if no candidate fits or the request excludes
-/// such a plan.
-static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
+/// The most bytes of shared memory of a block, so that the plan's blocks fit on a multiprocessor.
+static int64_t mostSharedBytes(const ArchInfo &arch, const Plan &plan, int64_t budget) {
+  return std::min(budget, int64_t(arch.sharedBytesPerSM / plan.blocksPerSm - arch.sharedReservedPerBlock));
+}
+
+/// The plans of one loop with all five products at warpgroup level, the model's choice first; none if no tiles that the
+/// model chooses fit, or the request excludes such plans.
+static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
+  std::vector<Plan> plans;
   // The loop multiplies dS with one tile of K for all heads of a group, so the heads must end their keys at the same
   // row.
   if (!arch.hasProducers() || request.deterministic || request.sumsByHead || request.endsByHead ||
       request.elementBytes != 2)
-    return std::nullopt;
+    return plans;
   for (const WarpgroupTiles &tiles : warpgroupTiles) {
+    if (plans.empty() && &tiles == warpgroupTiles + chosenTiles)
+      break;
     std::optional<Plan> plan = makeWarpgroupPlan(tiles, request.fixed);
     if (!plan)
       continue;
@@ -245,12 +261,13 @@ static std::optional<Plan> warpgroupPlan(const PlanRequest &request, const ArchI
     if (registers > mostWarpgroupRegisters)
       continue;
     for (bool stageBiases : {true, false}) {
-      plan->stageBiases = stageBiases && request.biases;
-      if (warpgroupSharedBytes(request, *plan) <= budget)
-        return plan;
+      plan->stageBiases = stageBiases;
+      if (stageBiases <= (request.biases > 0) &&
+          warpgroupSharedBytes(request, *plan) <= mostSharedBytes(arch, *plan, budget))
+        plans.push_back(*plan);
     }
   }
-  return std::nullopt;
+  return plans;
 }
 
 /// Candidate tiles, tried in this order, for the loops over keys that compute gradients of captured tensors. Such loops
@@ -285,17 +302,18 @@ static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) 
          windowBytes(request, plan, plan.stages) + plan.stages * vectorBytes(request, plan) + barrierBytes;
 }
 
-static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, const ArchInfo &arch,
-                                                const PlanChoice &fixed, int64_t budget) {
+static std::vector<Plan> warpgroupElementPlans(const PlanRequest &request, const ArchInfo &arch,
+                                               const PlanChoice &fixed, int64_t budget) {
+  std::vector<Plan> plans;
   // Scattered additions to memory need more threads in flight than two warpgroups have.
   if (hasSmallBlocks(request) || request.scatteredGradients || (!request.denseGradients && !request.elementGradients))
-    return std::nullopt;
+    return plans;
   // Producer warps serve a single loop, and send the results of a search for visible tiles with a copy before the loop.
   // A kernel for the gradient of a dense tensor has no copy before its loop, because each iteration (one batch and
   // head) copies another Q. Producer warps thus cannot serve such a kernel if the kernel needs several loops or a
   // search.
   if (request.denseGradients && !request.denseInOneLoop)
-    return std::nullopt;
+    return plans;
   // Prefer biases copied by TMA: each tile of the tensor reads other elements of the bias, and asynchronous copies hide
   // the latency of these reads.
   for (bool stageBiases : {true, false})
@@ -310,12 +328,11 @@ static std::optional<Plan> warpgroupElementPlan(const PlanRequest &request, cons
       plan->stageBiases = stageBiases;
       if (stageBiases && !(plan->persistent && request.biases))
         continue;
-      const int64_t most =
-          std::min(budget, int64_t(arch.sharedBytesPerSM / plan->blocksPerSm - arch.sharedReservedPerBlock));
-      if (elementRegisters(request, *plan) <= mostWarpgroupRegisters && elementSharedBytes(request, *plan) <= most)
-        return plan;
+      if (elementRegisters(request, *plan) <= mostWarpgroupRegisters &&
+          elementSharedBytes(request, *plan) <= mostSharedBytes(arch, *plan, budget))
+        plans.push_back(*plan);
     }
-  return std::nullopt;
+  return plans;
 }
 
 /// Reports fixed fields that the backward kernels do not have, or values out of range.
@@ -342,15 +359,16 @@ static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) 
   return {};
 }
 
-/// Whether the loop over queries may add dQ to memory. The order of additions must not be fixed, and recomputing each
-/// element in a second loop must take longer than the additions: with random numbers of dropout, or special functions
-/// of the score. Gradients of captured tensors need the second loop anyway, so that adding dQ in the first loop would
-/// save nothing.
+/// Whether the loop over queries may add dQ to memory. The order of additions must not be fixed. Gradients of captured
+/// tensors need the second loop anyway, so that adding dQ in the first loop would save nothing.
 static bool mayAddQueries(const PlanRequest &request, const ArchInfo &arch) {
-  const bool isDear = request.dropout || request.specialPerElement >= 1;
-  return isDear && arch.vectorReductions && request.elementBytes == 2 && !request.deterministic &&
-         !request.elementGradients && !request.denseGradients;
+  return arch.vectorReductions && request.elementBytes == 2 && !request.deterministic && !request.elementGradients &&
+         !request.denseGradients;
 }
+
+/// Whether recomputing each element in a second loop takes longer than adding dQ to memory: with random numbers of
+/// dropout, or special functions of the score.
+static bool isDear(const PlanRequest &request) { return request.dropout || request.specialPerElement >= 1; }
 
 std::string BackwardPlans::text() const {
   if (keys.producerWarps || keys == queries)
@@ -359,8 +377,8 @@ std::string BackwardPlans::text() const {
                        : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
 }
 
-Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
-                                                    const std::optional<PlanChoice> &ofQueries) {
+Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &request,
+                                                           const std::optional<PlanChoice> &ofQueries) {
   Expected<const ArchInfo *> found = archInfo(request.arch);
   if (!found)
     return found.error();
@@ -372,18 +390,43 @@ Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
   if (budget < 0 || budget > limit)
     return Error{
         fmt::format("sram budget {} is not between 0 and {}, the limit per block of {}", budget, limit, arch.name)};
-  const std::optional<Plan> ofWarpgroups = warpgroupPlan(request, arch, budget);
-  const Loop overQueries(request, arch, budget, Loop::Keys, request.fixed);
-  Expected<Plan> keys = ofWarpgroups ? *ofWarpgroups : overQueries.choose();
-  if (!keys)
-    return keys.error();
   const PlanChoice &fixedOfQueries = ofQueries ? *ofQueries : request.fixed;
-  if (ofWarpgroups)
-    if (const std::optional<Plan> elements = warpgroupElementPlan(request, arch, fixedOfQueries, budget))
-      return BackwardPlans{*keys, *elements, /*accumulatesDq=*/true};
-  Expected<Plan> queries = Loop(request, arch, budget, Loop::Queries, fixedOfQueries).choose();
-  if (!queries)
-    return queries.error();
-  return BackwardPlans{*keys, *queries,
-                       ofWarpgroups || (mayAddQueries(request, arch) && overQueries.hasRoomForQueries(*keys))};
+  const Loop overQueries(request, arch, budget, Loop::Keys, request.fixed);
+  const Expected<std::vector<Plan>> warps = overQueries.candidates(),
+                                    queries = Loop(request, arch, budget, Loop::Queries, fixedOfQueries).candidates();
+  const std::vector<Plan> elements = warpgroupElementPlans(request, arch, fixedOfQueries, budget);
+  // The sum of the places of the loops' plans, the place of `keys`, and the plans.
+  std::vector<std::pair<std::pair<size_t, size_t>, BackwardPlans>> ordered;
+  size_t place = 0;
+  auto add = [&](const Plan &keys, bool accumulatesDq) {
+    // Without a loop over keys only the kernels of rows have a plan of queries.
+    const bool loopsOverKeys = !accumulatesDq || request.elementGradients || request.denseGradients;
+    std::vector<Plan> others = keys.producerWarps ? elements : std::vector<Plan>();
+    if (queries)
+      others.insert(others.end(), queries->begin(), queries->end());
+    for (size_t i = 0; i < (loopsOverKeys ? others.size() : std::min<size_t>(1, others.size())); ++i)
+      ordered.push_back({{place + i, place}, {keys, others[i], accumulatesDq}});
+    ++place;
+  };
+  for (const Plan &keys : warpgroupPlans(request, arch, budget))
+    add(keys, /*accumulatesDq=*/true);
+  for (const Plan &keys : warps ? *warps : std::vector<Plan>()) {
+    const bool mayAdd = mayAddQueries(request, arch) && overQueries.hasRoomForQueries(keys);
+    add(keys, mayAdd && isDear(request));
+    if (mayAdd)
+      add(keys, !isDear(request));
+  }
+  if (ordered.empty())
+    return warps ? queries.error() : warps.error();
+  std::ranges::sort(ordered, {}, [](const auto &each) { return each.first; });
+  std::vector<BackwardPlans> plans;
+  for (const auto &[at, each] : ordered)
+    plans.push_back(each);
+  return plans;
+}
+
+Expected<BackwardPlans> attune::chooseBackwardPlans(const PlanRequest &request,
+                                                    const std::optional<PlanChoice> &ofQueries) {
+  Expected<std::vector<BackwardPlans>> plans = backwardPlans(request, ofQueries);
+  return plans ? Expected<BackwardPlans>(plans->front()) : plans.error();
 }

@@ -53,6 +53,7 @@ struct BackwardPlans {
   bool accumulatesDq = false; ///< the loop over queries adds dQ to memory, in no particular order
   /// "dK, dV 32 x 64, 2 warps, ...; dQ 128 x 64, 4 warps, ..."
   std::string text() const;
+  friend bool operator==(const BackwardPlans &, const BackwardPlans &) = default;
 };
 
 /// D and Dv as the loop over queries pads them: to multiples of `granularity` (of the matrix instruction). If
@@ -66,18 +67,26 @@ LoopColumns columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granul
 /// each warpgroup.
 int64_t columnSplitsOf(int64_t tileQ, int64_t warps);
 
-/// Chooses the plans of the backward pass. Warpgroup-level products, with all five products in one loop, are chosen if
-/// the architecture has them, inputs are 16-bit, the order of additions need not be fixed, one loop can iterate over
-/// the heads of a group, and the tiles fit.
+/// All plans of the backward pass that fit, each once, the model's choice first. The model prefers warpgroup-level
+/// products, with all five products in one loop, if the architecture has them, inputs are 16-bit, the order of additions
+/// need not be fixed, one loop can iterate over the heads of a group, and the tiles fit.
 ///
 /// Otherwise each loop gets a plan of warp-level products, and the loop over queries may still have all five products,
-/// as described above. Candidates with more rows a warp are tried first; among these, candidates with wider tiles of
-/// the axis that the loop iterates over, then candidates with more stages. The first candidate is taken whose
-/// accumulators fit in registers and of which two thread blocks fit on a multiprocessor. If there is none, the first
-/// candidate that fits the budget is taken.
+/// as described above. Candidates with more rows a warp are preferred; among these, candidates with wider tiles of the
+/// axis that the loop iterates over, then candidates with more stages. The first candidate is the choice whose
+/// accumulators fit in registers and of which two thread blocks fit on a multiprocessor. If there is none, the choice is
+/// the first candidate that fits the budget.
+///
+/// After the candidates of these rules come tiles that the rules leave out, and the opposite choice of accumulatesDq
+/// where it is legal: only a measurement can prefer them. The plans of the two loops are combined so that pairs come
+/// first whose plans are early candidates of their loops. Plans that accumulate dQ, whose sums depend on the order of
+/// additions, are left out for deterministic gradients.
 ///
 /// Fields that the request fixes are kept. For the loop over keys, `ofQueries` gives the fixed fields instead, if it is
 /// set. Errors: as in rankPlans, and a fixed field that the backward kernels do not have.
+Expected<std::vector<BackwardPlans>> backwardPlans(const PlanRequest &request,
+                                                   const std::optional<PlanChoice> &ofQueries = {});
+/// The first of backwardPlans.
 Expected<BackwardPlans> chooseBackwardPlans(const PlanRequest &request,
                                             const std::optional<PlanChoice> &ofQueries = {});
 

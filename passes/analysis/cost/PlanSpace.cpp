@@ -3,6 +3,7 @@
 #include "passes/analysis/cost/PlanSpace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <tuple>
 
@@ -75,6 +76,22 @@ Expected<std::vector<RankedPlan>> attune::planSpace(const PlanRequest &request) 
   return space;
 }
 
+std::vector<PredictedPlan> attune::rankBackward(const BackwardRequest &request,
+                                                const std::vector<BackwardPlans> &plans) {
+  constexpr double precision = 1.25;
+  std::vector<double> seconds;
+  for (const BackwardPlans &each : plans)
+    seconds.push_back(request.plan.arch == "cpu" ? 0 : backwardCost(request, each, request.saved).seconds());
+  std::vector<std::pair<int, size_t>> order;
+  for (size_t i = 0; i < plans.size(); ++i)
+    order.emplace_back(seconds[i] > 0 ? int(std::log(seconds[i] / seconds.front()) / std::log(precision)) : 0, i);
+  std::ranges::sort(order);
+  std::vector<PredictedPlan> ranked;
+  for (const auto &[slower, i] : order)
+    ranked.push_back({plans[i], seconds[i]});
+  return ranked;
+}
+
 std::string attune::planFeatures(const PlanRequest &request) {
   const MaskShape &mask = request.mask;
   auto bound = [](int64_t keys) {
@@ -107,4 +124,15 @@ std::string attune::planFeatures(const PlanRequest &request) {
                      request.elementLoads, request.biases, request.biasBytes, request.relativeValues,
                      request.maskLoadsByKey, request.maskAluPerElement, shape, request.patternRows,
                      request.patternColumns, keys);
+}
+
+std::string attune::planFeatures(const BackwardRequest &request) {
+  const PlanRequest &plan = request.plan;
+  const ScoreWork &score = request.saved.score ? request.withSavedScore : request.score;
+  return fmt::format("backward deterministic {:d} gradients {:d} {:d} {:d} one_loop {:d} reads_score {:d} by_head {:d} "
+                     "ends_by_head {:d} query_lengths {:d} saved {:d} {:d} work {:g} {:g} {:d} {}",
+                     plan.deterministic, plan.elementGradients, plan.scatteredGradients, plan.denseGradients,
+                     plan.denseInOneLoop, plan.gradientReadsScore, plan.sumsByHead, plan.endsByHead, plan.queryLengths,
+                     request.saved.dropout, request.saved.score, score.alu, score.special, score.needsProduct,
+                     planFeatures(plan));
 }

@@ -6,12 +6,18 @@
 //     Expected<std::vector<RankedPlan>> space = planSpace(request);   // rankPlans(request) and the alternatives
 //     planFeatures(request)               // "element 2 head_dim 128 128 dropout 0 ... mask band -inf 0 prefix 0 ..."
 //
+// For a backward pass the space is backwardPlans:
+//
+//     std::vector<PredictedPlan> space = rankBackward(request, *backwardPlans(request.plan));
+//
 // Plain C++ without MLIR.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "passes/analysis/cost/CostModel.h"
+#include "passes/analysis/cost/BackwardCost.h"
+
+#include <variant>
 
 namespace attune {
 
@@ -26,9 +32,25 @@ inline constexpr int planSpaceVersion = 2;
 /// are ranked as if 3% slower. Rejected plans are left out. Errors as in rankPlans.
 Expected<std::vector<RankedPlan>> planSpace(const PlanRequest &request);
 
+/// What a measurement is of: the plan of a forward pass, or the plans of the loops of a backward pass.
+using PassPlan = std::variant<Plan, BackwardPlans>;
+
+/// A plan that tuning may measure, and its predicted time; 0 where the model predicts none.
+struct PredictedPlan {
+  PassPlan plan;
+  double seconds = 0;
+};
+
+/// `plans` by predicted time, which is not predicted for the CPU. The constants of the model are fitted to the plans that
+/// it chooses, so that times count as equal that differ by less than 25% from that of the first plan; such plans keep
+/// their order. Precondition: `plans` is not empty.
+std::vector<PredictedPlan> rankBackward(const BackwardRequest &request, const std::vector<BackwardPlans> &plans);
+
 /// Returns, as one line of text, all properties of a program that the cost model reads, except sizes, budget and
 /// architecture. Programs with the same features use the same measurements. The features of a mask whose shape depends
 /// on lengths are computed for the request's lengths, so only compare features of requests with the default sizes.
 std::string planFeatures(const PlanRequest &request);
+/// The same for a backward pass: "backward ...".
+std::string planFeatures(const BackwardRequest &request);
 
 } // namespace attune
