@@ -164,7 +164,7 @@ class Cache(unittest.TestCase):
         metadata = "kernel metadata has {}; compile the kernel again"
         forgeries = [
             ("entries.0.sharedBytes", 2**60, metadata.format("sharedBytes 1152921504606846976, required is 0 to 1073741824")),
-            ("tileQ", 0, metadata.format("tileQ 0, required is 1 to 1073741824")),
+            ("tileQ", -1, metadata.format("tileQ -1, required is 0 to 1073741824")),
             ("arch", "sm_90", "its kernel is for sm_90, required is cpu"),
             ("signature.headDim", 64, "its kernel is for f32 of head_dim 64 x 32, required is f32 of 32 x 32"),
             ("signature.dtype", "bf16", "its kernel is for bf16 of head_dim 32 x 32, required is f32 of 32 x 32"),
