@@ -170,7 +170,13 @@ LogicalResult WarpSpecializer::run() {
   auto [work, numbers] = persistent && tasks ? receivedWork() : numberedWork();
   for (Operation *op : original)
     op->moveBefore(&work.getBody().front(), work.getBody().front().end());
-  return writeConsumer(work, numbers, original);
+  if (failed(writeConsumer(work, numbers, original)))
+    return failure();
+  kernel.walk([](tile::DomainOp domain) {
+    if (domain->use_empty())
+      domain.erase();
+  });
+  return success();
 }
 
 } // namespace attune::roles

@@ -85,8 +85,6 @@ FailureOr<sched::ForTilesOp> LoopRoles::consume(ValueRange carriedPositions, Val
     builder.setInsertionPointAfter(tiles);
     tiles = passOver(*sequence, tiles.getKept(), sequence->bound);
   }
-  if (domain->use_empty()) // another loop may be over it, too
-    domain.erase();
   builder.setInsertionPointAfter(tiles);
   return tiles;
 }
@@ -103,10 +101,8 @@ void LoopRoles::chooseOwnBegin(ArrayRef<Value> begins) {
     begin = arith::SelectOp::create(builder, loc, isOwn, begins[part], begin);
   }
   begin = tile::named(sched::UniformOp::create(builder, loc, builder.getI32Type(), begin), "own_begin");
-  auto domain = ownBegin.getDomain().getDefiningOp<tile::DomainOp>();
   ownBegin.replaceAllUsesWith(begin);
   ownBegin.erase();
-  domain.erase();
 }
 
 sched::ForTilesOp LoopRoles::passOver(TileSequence &sequence, ValueRange from, Value bound) {

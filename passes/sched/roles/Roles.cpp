@@ -151,9 +151,6 @@ LogicalResult WarpSpecializer::walkWork(ArrayRef<Operation *> original, int64_t 
     sched::ReleaseOp::create(builder, loc, taskBarriers, queryPosition(work).stage);
   }
   nextWork(work, positions, following, /*wholeWarp=*/!begin || !walksAlone());
-  for (Walk &walk : walks)
-    if (walk.sequence.domain->use_empty())
-      walk.sequence.domain.erase();
   return success();
 }
 
