@@ -464,9 +464,8 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
           return signalPassFailure();
         if (failed(LoopPipeliner(kernel, loop, *sequence).run()))
           return signalPassFailure();
-        if (domain->use_empty())
-          domain.erase();
       }
+      eraseUnusedDomains(kernel);
       SmallVector<tile::LoadOp> rest;
       kernel.walk([&](tile::LoadOp load) { rest.push_back(load); });
       llvm::for_each(llvm::make_filter_range(rest, isCopied), copyInPlace);

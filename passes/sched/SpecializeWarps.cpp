@@ -172,10 +172,7 @@ LogicalResult WarpSpecializer::run() {
     op->moveBefore(&work.getBody().front(), work.getBody().front().end());
   if (failed(writeConsumer(work, numbers, original)))
     return failure();
-  kernel.walk([](tile::DomainOp domain) {
-    if (domain->use_empty())
-      domain.erase();
-  });
+  eraseUnusedDomains(kernel);
   return success();
 }
 

@@ -371,4 +371,12 @@ private:
   }
 };
 
+/// Erases the domains that no loop is over, after the loops over tiles have been written by indices.
+inline void eraseUnusedDomains(tile::KernelOp kernel) {
+  kernel.walk([](tile::DomainOp domain) {
+    if (domain->use_empty())
+      domain.erase();
+  });
+}
+
 } // namespace attune
