@@ -4,10 +4,12 @@
 
 #include "runtime/CudaDriver.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstring>
 #include <fmt/ranges.h>
+#include <numeric>
 #include <random>
 
 using namespace attune;
@@ -102,6 +104,66 @@ Expected<double> LaunchTimer::milliseconds(const Kernel &kernel, const LaunchArg
   RETURN_IF_ERROR(gpu->end.synchronize());
   Expected<float> time = gpu->end.millisecondsSince(gpu->begin);
   return time ? Expected<double>(*time) : time.error();
+}
+
+//===----------------------------------------------------------------------===//
+// Races
+//===----------------------------------------------------------------------===//
+
+double driver::median(std::span<const double> all) {
+  std::vector<double> values(all.begin(), all.end());
+  const auto middle = values.begin() + long(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+double driver::timeAgainst(std::span<const double> own, std::span<const double> winner) {
+  return median(own) * median(winner) / median(winner.first(std::min(own.size(), winner.size())));
+}
+
+std::vector<double> RaceTimes::compared() const {
+  std::vector<double> times(milliseconds.size());
+  const std::vector<double> *winner = nullptr;
+  for (size_t i : inRace)
+    if (!milliseconds[i].empty() && (!winner || median(milliseconds[i]) < median(*winner)))
+      winner = &milliseconds[i];
+  for (size_t i = 0; winner && i < times.size(); ++i)
+    times[i] = milliseconds[i].empty() ? 0 : timeAgainst(milliseconds[i], *winner);
+  return times;
+}
+
+Expected<RaceTimes> driver::race(size_t count, const std::function<bool(size_t)> &stays,
+                                 const std::function<Expected<double>(size_t)> &milliseconds,
+                                 const std::function<bool(bool, size_t)> &goes) {
+  struct Round {
+    int launches;
+    double keep; ///< kernels within this factor of the best stay in the race
+  };
+  static constexpr Round rounds[] = {{2, 1.25}, {3, 1.12}, {5, 1.06}, {10, 1.03}, {20, 1.02}};
+  RaceTimes times;
+  times.milliseconds.resize(count);
+  times.inRace.resize(count);
+  std::iota(times.inRace.begin(), times.inRace.end(), size_t(0));
+  auto timeOf = [&](size_t i) { return median(times.milliseconds[i]); };
+  for (const Round &round : rounds) {
+    const bool isFirst = &round == rounds;
+    for (int launch = isFirst ? -1 : 0; launch < round.launches; ++launch)
+      for (size_t i : times.inRace) {
+        if (!goes(isFirst, times.inRace.size()))
+          return times;
+        Expected<double> time = milliseconds(i);
+        if (!time)
+          return time.error();
+        if (launch >= 0) // launch -1 is for warming up
+          times.milliseconds[i].push_back(*time);
+      }
+    times.isWhole = true;
+    const double best = timeOf(*std::ranges::min_element(times.inRace, {}, timeOf));
+    std::erase_if(times.inRace, [&](size_t i) { return !stays(i) && timeOf(i) > round.keep * best; });
+    if (times.inRace.size() == 1)
+      return times;
+  }
+  return times;
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,8 +10,10 @@
 #include "attune/Tune.h"
 #include "runtime/CudaDriver.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace attune::driver {
@@ -40,6 +42,31 @@ private:
   };
   std::optional<Gpu> gpu; ///< nullopt on the CPU
 };
+
+/// The times of kernels that were launched in turn (race()).
+struct RaceTimes {
+  std::vector<std::vector<double>> milliseconds; ///< of the launches of each kernel
+  std::vector<size_t> inRace;                    ///< the kernels that have not left
+  bool isWhole = false;                          ///< each kernel was timed
+
+  /// A time for each kernel: the winner's median, and those of the others relative to it (timeAgainst); 0 without a
+  /// time.
+  std::vector<double> compared() const;
+};
+
+/// Launches `count` kernels in alternating rounds, each once to warm up. After each round kernels that are clearly
+/// slower than the best leave, unless `stays`. `milliseconds` launches a kernel and returns its time. `goes` is called
+/// before each launch, with whether it is of the first round and how many kernels are in the race; false ends the race.
+Expected<RaceTimes> race(size_t count, const std::function<bool(size_t)> &stays,
+                         const std::function<Expected<double>(size_t)> &milliseconds,
+                         const std::function<bool(bool isFirst, size_t racing)> &goes);
+
+/// The median time of a kernel, corrected for the GPU's clock. `own` are the times of a kernel that left the race early;
+/// they were taken interleaved with the first times of `winner`. A GPU near its power limit slows down during a race,
+/// so `own` is scaled by the ratio of the winner's median over all launches to its median over these first launches.
+double timeAgainst(std::span<const double> own, std::span<const double> winner);
+
+double median(std::span<const double> values);
 
 /// The tensors and the workspace of one problem.
 class ProblemData {

@@ -30,13 +30,6 @@ using Clock = std::chrono::steady_clock;
 namespace {
 double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-double median(std::span<const double> all) {
-  std::vector<double> values(all.begin(), all.end());
-  const auto middle = values.begin() + long(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 /// A candidate plan of a race.
 struct Racer {
   PassPlan plan;
@@ -45,9 +38,8 @@ struct Racer {
   bool chosenByModel = false;
   std::optional<KernelImage> image = {}; ///< set when compiled; its module is loaded at the first launch
   Kernel kernel = {};
-  std::vector<double> milliseconds = {};
-  double beside = 0; ///< time relative to the winner (timeAgainst), set after the race
-  double time() const { return median(milliseconds); }
+  int launches = 0;
+  double beside = 0; ///< time in milliseconds relative to the winner (timeAgainst), set after the race
 };
 
 /// State of one tune() that its problems share.
@@ -185,60 +177,39 @@ private:
     std::erase_if(racers, [](const Racer &racer) { return !racer.kernel.valid(); });
   }
 
-  /// Measures the candidates in rounds of interleaved launches. After each round, slow candidates leave the race; the
-  /// cost model's plan stays as the baseline.
+  /// Measures the candidates in a race, in which the cost model's plan stays as the baseline.
   Expected<void> time() {
-    struct Round {
-      int launches;
-      double keep; ///< candidates within this factor of the best stay in the race
-    };
-    static constexpr Round rounds[] = {{2, 1.25}, {3, 1.12}, {5, 1.06}, {10, 1.03}, {20, 1.02}};
-    inRace.clear();
-    for (Racer &racer : racers)
-      inRace.push_back(&racer);
-    for (const Round &round : rounds) {
-      const bool first = &round == rounds;
-      for (int launch = first ? -1 : 0; launch < round.launches; ++launch)
-        for (Racer *racer : inRace) {
-          if (ended || (!first && secondsSince(begin) > session.tuning.seconds))
-            return {};
-          Expected<LaunchArgs> args = data.argsFor(racer->kernel);
+    Expected<RaceTimes> times = race(
+        racers.size(), [&](size_t i) { return racers[i].chosenByModel; },
+        [&](size_t i) -> Expected<double> {
+          Expected<LaunchArgs> args = data.argsFor(racers[i].kernel);
           if (!args)
             return args.error();
-          Expected<double> milliseconds = session.timer.milliseconds(racer->kernel, *args);
-          if (!milliseconds)
-            return milliseconds.error();
-          if (launch >= 0) // launch -1 is for warming up
-            racer->milliseconds.push_back(*milliseconds);
-          report(racers.size(), inRace.size());
-        }
-      whole = true;
-      const double best = (*std::ranges::min_element(inRace, {}, &Racer::time))->time();
-      std::erase_if(inRace,
-                    [&](const Racer *racer) { return !racer->chosenByModel && racer->time() > round.keep * best; });
-      if (inRace.size() == 1)
-        return {};
+          Expected<double> milliseconds = session.timer.milliseconds(racers[i].kernel, *args);
+          if (milliseconds)
+            best = std::min(best, std::pair(*milliseconds, i));
+          return milliseconds;
+        },
+        [&](bool isFirst, size_t racing) {
+          report(racers.size(), racing);
+          return !ended && (isFirst || secondsSince(begin) <= session.tuning.seconds);
+        });
+    if (!times)
+      return times.error();
+    const std::vector<double> compared = times->compared();
+    for (size_t i = 0; i < racers.size(); ++i) {
+      racers[i].beside = compared[i];
+      racers[i].launches = int(times->milliseconds[i].size());
     }
+    isWhole = times->isWhole;
     return {};
-  }
-
-  /// Sets the times relative to the winner, the fastest candidate that is still in the race.
-  void compare() {
-    std::erase_if(inRace, [](const Racer *racer) { return racer->milliseconds.empty(); });
-    if (inRace.empty())
-      return;
-    const Racer &winner = **std::ranges::min_element(inRace, {}, &Racer::time);
-    for (Racer &racer : racers)
-      if (!racer.milliseconds.empty())
-        racer.beside = timeAgainst(racer.milliseconds, winner.milliseconds);
   }
 
   /// Sorts the measured candidates and stores their times.
   void finish() {
     result.ended = ended;
-    compare();
     // If the first round was interrupted, some candidates have no times.
-    std::erase_if(racers, [](const Racer &racer) { return racer.milliseconds.empty(); });
+    std::erase_if(racers, [](const Racer &racer) { return !racer.launches || !racer.beside; });
     std::ranges::sort(racers, {}, &Racer::beside);
     TunedSizes tuned = {.sizes = tuneCase.sizes, .provenance = provenance(), .measured = {}};
     for (const Racer &racer : racers) {
@@ -248,14 +219,14 @@ private:
                                    .rank = racer.rank,
                                    .predictedMicroseconds = racer.predictedSeconds * 1e6,
                                    .microseconds = racer.beside * 1e3,
-                                   .launches = int(racer.milliseconds.size()),
+                                   .launches = racer.launches,
                                    .registers = std::ranges::max(entries, {}, &KernelEntry::registers).registers,
                                    .spillBytes = std::ranges::max(entries, {}, &KernelEntry::spillBytes).spillBytes});
-      tuned.measured.push_back({racer.plan, racer.beside * 1e3, int(racer.milliseconds.size())});
+      tuned.measured.push_back({racer.plan, racer.beside * 1e3, racer.launches});
     }
     result.seconds = secondsSince(begin);
     // If the first round was interrupted, an earlier measurement is not overwritten.
-    if (racers.empty() || (!whole && measuredBefore()))
+    if (racers.empty() || (!isWhole && measuredBefore()))
       return;
     Expected<void> written = session.key ? TunedPlans::of(session.options).write(*session.key, tuned)
                                          : Expected<void>(Error{"there is no device"});
@@ -283,13 +254,9 @@ private:
                              .candidates = racers.size(),
                              .inRace = racing,
                              .secondsLeft = std::max(0.0, session.tuning.seconds - secondsSince(begin))};
-    const Racer *best = nullptr;
-    for (const Racer &racer : racers)
-      if (!racer.milliseconds.empty() && (!best || racer.time() < best->time()))
-        best = &racer;
-    if (best) {
-      progress.best = fullPlanText(best->plan);
-      progress.bestMicroseconds = best->time() * 1e3;
+    if (std::isfinite(best.first)) {
+      progress.best = fullPlanText(racers[best.second].plan);
+      progress.bestMicroseconds = best.first * 1e3;
     }
     ended = !session.tuning.progress(progress);
   }
@@ -300,16 +267,12 @@ private:
   const Clock::time_point begin = Clock::now();
   ProblemData data;
   std::vector<Racer> racers;
-  std::vector<Racer *> inRace;
+  std::pair<double, size_t> best = {INFINITY, 0}; ///< least time of a launch so far, in milliseconds, and its racer
   std::atomic<bool> ended = false;
-  bool whole = false; ///< every candidate was timed at least once
+  bool isWhole = false; ///< every candidate was timed at least once
   TuneResult result;
 };
 } // namespace
-
-double driver::timeAgainst(std::span<const double> own, std::span<const double> winner) {
-  return median(own) * median(winner) / median(winner.first(std::min(own.size(), winner.size())));
-}
 
 static Expected<void> checkCase(const TuneCase &tuneCase) {
   const ProblemSizes &sizes = tuneCase.sizes;

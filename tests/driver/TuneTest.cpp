@@ -2,6 +2,7 @@
 
 #include "attune/attune.h"
 #include "driver/Lowering.h"
+#include "driver/Timing.h"
 #include "driver/TunedPlans.h"
 #include "driver/Tuner.h"
 #include "passes/analysis/cost/PlanSpace.h"

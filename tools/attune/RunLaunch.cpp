@@ -191,9 +191,9 @@ Expected<double> attune::cli::runKernel(const RunFlags &flags, const Kernel &ker
   return target.isCuda() ? runOnGpu(flags, kernel, target, data) : runOnCpu(flags, kernel, data);
 }
 
-Expected<std::vector<double>> attune::cli::timeKernels(const RunFlags &flags, const std::vector<Kernel> &kernels,
-                                                       const Target &target, RunData &data,
-                                                       const std::function<bool()> &goes) {
+Expected<driver::RaceTimes> attune::cli::timeKernels(const RunFlags &flags, const std::vector<Kernel> &kernels,
+                                                     const Target &target, RunData &data,
+                                                     const std::function<bool(bool)> &goes) {
   Expected<driver::LaunchTimer> timer = driver::LaunchTimer::create(target);
   if (!timer)
     return timer.error();
@@ -228,34 +228,10 @@ Expected<std::vector<double>> attune::cli::timeKernels(const RunFlags &flags, co
   }
   for (LaunchArgs &each : args)
     each.workspace = target.isCuda() ? workspace.data() : ownWorkspace.data();
-  struct Round {
-    int launches;
-    double keep; ///< kernels within this factor of the best stay
-  };
-  static constexpr Round rounds[] = {{2, 1.25}, {3, 1.12}, {5, 1.06}, {10, 1.03}, {20, 1.02}};
-  std::vector<std::vector<double>> times(kernels.size());
-  std::vector<double> medians(kernels.size());
-  std::vector<bool> races(kernels.size(), true);
-  for (const Round &round : rounds) {
-    for (int launch = &round == rounds ? -1 : 0; launch < round.launches; ++launch) // -1: to warm up
-      for (size_t i = 0; i < kernels.size(); ++i) {
-        if (!races[i])
-          continue;
-        if (!goes())
-          return medians;
-        Expected<double> milliseconds = timer->milliseconds(kernels[i], args[i]);
-        if (!milliseconds)
-          return milliseconds.error();
-        if (launch >= 0)
-          times[i].push_back(*milliseconds);
-        if (launch >= 0)
-          medians[i] = median(times[i]);
-      }
-    const double best = *std::min_element(medians.begin(), medians.end());
-    for (size_t i = 1; i < kernels.size(); ++i)
-      races[i] = races[i] && medians[i] <= best * round.keep;
-  }
-  return medians;
+  return driver::race(
+      kernels.size(), [](size_t i) { return i == 0; },
+      [&](size_t i) { return timer->milliseconds(kernels[i], args[i]); },
+      [&](bool isFirst, size_t) { return goes(isFirst); });
 }
 
 Expected<double> attune::cli::runForward(const RunFlags &flags, const Request &request, const Target &target,

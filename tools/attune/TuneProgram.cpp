@@ -117,14 +117,13 @@ int attune::cli::tuneProgram(const RunFlags &flags, const Request &request, doub
   std::vector<Kernel> kernels;
   for (const Timed &each : timed)
     kernels.push_back(each.kernel);
-  size_t launches = 0;
-  Expected<std::vector<double>> times = timeKernels(flags, kernels, request.target, *data, [&] {
-    return launches++ < 3 * kernels.size() || spent() < seconds; // every plan is timed at least twice
-  });
+  Expected<driver::RaceTimes> times =
+      timeKernels(flags, kernels, request.target, *data, [&](bool isFirst) { return isFirst || spent() < seconds; });
   if (!times)
     return report({times.error()});
+  const std::vector<double> compared = times->compared();
   for (size_t i = 0; i < timed.size(); ++i)
-    timed[i].milliseconds = (*times)[i];
+    timed[i].milliseconds = compared[i];
   const double own = timed.front().milliseconds;
   std::ranges::sort(timed, {}, &Timed::milliseconds);
   if (!output.empty())
