@@ -42,7 +42,7 @@ TEST_CASE("warps have 32 rows where a loop's accumulators leave the registers", 
   CHECK(textOf(makeRequest("sm_90", 64, 64)) == "32 x 64, 2 warps, 2 stages; 128 x 64, 4 warps, 2 stages");
   CHECK(textOf(makeRequest("sm_90", 128, 128)) == "64 x 64, 4 warps, 2 stages; 128 x 32, 4 warps, 2 stages");
   CHECK(textOf(makeRequest("sm_90", 192, 192)) == "32 x 64, 4 warps, 2 stages; 64 x 64, 4 warps, 1 stages");
-  CHECK(textOf(makeRequest("sm_90", 256, 256)) == "32 x 64, 4 warps, 1 stages; 64 x 32, 4 warps, 1 stages");
+  CHECK(textOf(makeRequest("sm_90", 256, 256)) == "32 x 128, 8 warps, 2 stages; 64 x 32, 4 warps, 1 stages");
   // Fragments of float32 take more.
   CHECK(textOf(makeRequest("sm_90", 64, 64, 4)) == "64 x 64, 4 warps, 2 stages; 64 x 64, 4 warps, 2 stages");
 }

@@ -45,6 +45,10 @@ public:
       for (int64_t columns : {64, 32})
         add(blockRows(rows), rows, columns, [&](const Plan &plan) { return hasRoom(plan); });
     // If even the accumulators of 16 rows do not fit in the registers of a thread, narrow tiles spill least.
+    add(blockRows(16), 16, 32, [&](const Plan &plan) { return plan.stages == 2 && isShared(plan); });
+    // Two blocks have as many warps as one block of twice the rows, which has room for two stages where they have not.
+    if (of == Keys && !hasSmallBlocks(request))
+      add(2 * blockRows(16), 16, 32, [&](const Plan &plan) { return plan.stages == 2 && sharedBytes(plan) <= budget; });
     add(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); });
     if (plans.empty())
       for (int64_t tile : {64, 32, 16})

@@ -78,7 +78,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Increase the number whenever a ranking can change.
-inline constexpr int costModelVersion = 24;
+inline constexpr int costModelVersion = 25;
 
 /// Up to this head dim plans that are expected to spill are ranked last. Above this head dim only small tiles of
 /// mma.sync would not spill, and small tiles lose more time than spills do.
