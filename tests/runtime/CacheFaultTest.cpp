@@ -510,7 +510,7 @@ KernelImage fullImage() {
 bool isUsable(const KernelImage &image) {
   const KernelSignature &signature = image.signature;
   auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
-  bool usable = within(image.tileQ, 1, 1 << 30) && within(image.tileK, 0, 1 << 30) &&
+  bool usable = within(image.tileQ, 0, 1 << 30) && within(image.tileK, 0, 1 << 30) &&
                 within(image.main().threads, 1, 1024) && image.main().sharedBytes <= size_t(1) << 30 &&
                 within(signature.headDim, 8, 512) && within(signature.headDimV, 8, 512) &&
                 signature.packedBytes() <= maxPackedBytes && signature.tensorMaps.size() <= 31;
@@ -557,8 +557,8 @@ TEST_CASE("a forged number is named with its range", "[cache-faults]") {
       {"/entries/0/sharedBytes", ~uint64_t(0), "has sharedBytes 18446744073709551615, required is 0 to 1073741824"},
       {"/entries/0/grid", json::array({{{"name", "x"}, {"size", 0}, {"by", 1}}}),
        "has a grid over axis 'x', which no tensor has"},
-      {"/tileQ", 0, "has tileQ 0, required is 1 to 1073741824"},
-      {"/tileQ", int64_t(1) << 32 | 16, "has tileQ 4294967312, required is 1 to 1073741824"},
+      {"/tileQ", -1, "has tileQ -1, required is 0 to 1073741824"},
+      {"/tileQ", int64_t(1) << 32 | 16, "has tileQ 4294967312, required is 0 to 1073741824"},
       {"/entries/0/threads", -1, "has threads -1, required is 1 to 1024"},
       {"/signature/headDim", 1 << 20, "has headDim 1048576, required is 8 to 576"},
       {"/signature/dtype", "i64", "has dtype i64, required is f16, bf16 or f32"},
