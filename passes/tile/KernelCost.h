@@ -11,7 +11,7 @@
 //
 //     max(memory, cycles of the units * blocks, cycles of the units for one block + latencies of its iterations)
 //
-// where the units of a multiprocessor overlap in part. The constants are fitted by hand to 200 plans of five programs
+// where the units of a multiprocessor overlap in part. The constants are set by hand on 173 plans of seven cases
 // on one H200 (docs/log/programs.md).
 //
 //===----------------------------------------------------------------------===//
