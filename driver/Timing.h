@@ -43,7 +43,7 @@ private:
   std::optional<Gpu> gpu; ///< nullopt on the CPU
 };
 
-/// The times of kernels that were launched in turn (race()).
+/// The launch times that race() has measured for several kernels.
 struct RaceTimes {
   std::vector<std::vector<double>> milliseconds; ///< of the launches of each kernel
   std::vector<size_t> inRace;                    ///< the kernels that have not left

@@ -295,14 +295,20 @@ TileType TileType::dropAxis(StringRef name) const {
   return get(getContext(), axes, shape, getElementType(), getSpace(), getLayout());
 }
 
+/// The names and the sizes of axes, as the types and attributes store them.
+static std::pair<SmallVector<StringAttr>, SmallVector<int64_t>>
+namesAndSizes(MLIRContext *context, ArrayRef<std::pair<StringRef, int64_t>> axes) {
+  std::pair<SmallVector<StringAttr>, SmallVector<int64_t>> split;
+  for (auto [name, size] : axes) {
+    split.first.push_back(StringAttr::get(context, name));
+    split.second.push_back(size);
+  }
+  return split;
+}
+
 TileType TileType::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int64_t>> axes, Type elementType,
                         MemorySpace space, Attribute layout) {
-  SmallVector<StringAttr> names;
-  SmallVector<int64_t> shape;
-  for (auto [name, size] : axes) {
-    names.push_back(StringAttr::get(context, name));
-    shape.push_back(size);
-  }
+  const auto [names, shape] = namesAndSizes(context, axes);
   return get(context, names, shape, elementType, space, layout);
 }
 
@@ -330,12 +336,7 @@ LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
 
 PlanAttr PlanAttr::make(MLIRContext *context, ArrayRef<std::pair<StringRef, int64_t>> of, int64_t warps,
                         int64_t blocksPerSm, int64_t dvWarps) {
-  SmallVector<StringAttr> axes;
-  SmallVector<int64_t> sizes;
-  for (auto [axis, size] : of) {
-    axes.push_back(StringAttr::get(context, axis));
-    sizes.push_back(size);
-  }
+  const auto [axes, sizes] = namesAndSizes(context, of);
   return get(context, axes, sizes, warps, blocksPerSm, dvWarps);
 }
 
@@ -379,12 +380,7 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, parseOne))
     return {};
-  SmallVector<StringAttr> axes;
-  SmallVector<int64_t> values;
-  for (auto [axis, size] : sizes) {
-    axes.push_back(parser.getBuilder().getStringAttr(axis));
-    values.push_back(size);
-  }
+  const auto [axes, values] = namesAndSizes(parser.getContext(), sizes);
   return parser.getChecked<PlanAttr>(loc, parser.getContext(), axes, values, warps, blocksPerSm, dvWarps);
 }
 

@@ -251,8 +251,14 @@ KernelCost attune::kernelCost(tile::KernelOp kernel, const ArchInfo &arch, const
   };
   // The units of a multiprocessor, which memory is not.
   double memory = 0, busiest = 0, rest = 0;
-  for (const auto &[unit, seconds] : cost.units)
-    (unit == "memory" ? memory : busiest == 0 ? busiest : rest) += seconds;
+  std::string busiestUnit;
+  for (const auto &[unit, seconds] : cost.units) // the busiest first
+    if (unit == "memory")
+      memory = seconds;
+    else if (busiestUnit.empty())
+      busiest = seconds, busiestUnit = unit;
+    else
+      rest += seconds;
   const double units = busiest + overlapLoss * rest;
   // Blocks that run at a time, on as many multiprocessors as there are blocks for.
   const double together = std::min(double(cost.blocksPerSm), std::ceil(cost.blocks / multiprocessors)),
@@ -279,10 +285,9 @@ KernelCost attune::kernelCost(tile::KernelOp kernel, const ArchInfo &arch, const
                ofLatencies = (rounds + (rounds > 1 ? lastRound : 0)) * ofBlock,
                ofUnits = units * multiprocessors / busy * slower(double(plan.getWarps()) * together);
   const std::pair<double, std::string> limits[] = {
-      {memory, "memory"}, {ofUnits, cost.units.front().first}, {ofLatencies, "latencies"}};
+      {memory, "memory"}, {ofUnits, busiestUnit}, {ofLatencies, "latencies"}};
   const auto &limit = *std::ranges::max_element(limits);
-  cost.limitedBy =
-      limit.second == "memory" || memory < busiest || limit.second == "latencies" ? limit.second : cost.units[1].first;
+  cost.limitedBy = limit.second;
   // What does not limit a launch delays it all the same, where the two do not overlap.
   cost.seconds = limit.first + othersDelay * (memory + std::max(ofUnits, ofLatencies) - limit.first);
   cost.seconds *= 1 + spillFactor * cost.spilled;

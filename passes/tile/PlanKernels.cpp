@@ -86,8 +86,7 @@ void write(tile::KernelOp kernel, const KernelPlan &plan, ArrayRef<tile::LoadOp>
       load->removeAttr(sched::ringAttr);
 }
 
-/// The plans of all combinations, in an order in which the usual ones come first. `noProducers` says why none has
-/// producer warps.
+/// The plans of all combinations of warps, producer warps, stages and blocks per multiprocessor.
 SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch, ArrayRef<tile::LoadOp> rings) {
   const int64_t rows = mostRows(kernel);
   SmallVector<KernelPlan> plans;

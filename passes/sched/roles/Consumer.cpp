@@ -7,8 +7,7 @@ namespace attune::roles {
 FailureOr<sched::ForTilesOp> LoopRoles::consume(ValueRange carriedPositions, Value first, ArrayRef<Value> begins,
                                                 function_ref<void()> before) {
   builder.setInsertionPoint(loop);
-  tile::DomainOp domain = this->domain();
-  FailureOr<TileSequence> sequence = TileSequence::create(builder, domain);
+  FailureOr<TileSequence> sequence = TileSequence::create(builder, domain());
   if (failed(sequence))
     return failure();
   Positions entry = positions(carriedPositions);

@@ -16,8 +16,8 @@ struct Ring {
   sched::RingAttr is; ///< the number of stages, and the warps that fill them
   bool isStored;      ///< lanes store the tile element by element (TMA copies it otherwise)
   Value buffer = {}, barriers = {}, map = {};
-  Ring *with = nullptr;          ///< the ring whose barriers this ring shares, or null if it has barriers of its own
-  SmallVector<Ring *, 1> beside; ///< the rings that share the barriers of this ring
+  Ring *with = nullptr;          ///< the ring whose mbarriers this ring uses; null if it has its own
+  SmallVector<Ring *, 1> beside; ///< the rings that use this ring's mbarriers
 
   explicit Ring(Operation *tile) : tile(tile), is(sched::ringOf(tile)), isStored(isa<attune::tile::ConvertOp>(tile)) {}
   /// Whether the ring's tile goes to global memory.
@@ -25,7 +25,7 @@ struct Ring {
   /// The tile that goes through the ring.
   Value value() const { return leaves() ? tile->getOperand(0) : tile->getResult(0); }
   int64_t stages() const { return is.getStages(); }
-  /// The rings whose TMA copies together fill a stage: this ring, and the rings of `beside` that lanes do not store.
+  /// This ring, and the rings of `beside` that TMA fills. Their copies arrive on the same full barrier.
   SmallVector<Ring *> copied() {
     SmallVector<Ring *> rings{this};
     llvm::copy_if(beside, std::back_inserter(rings), [](Ring *other) { return !other->isStored; });

@@ -36,7 +36,7 @@ private:
     sched::ForWorkOp loop;
     WorkOrder numbers;
   };
-  /// What the producer's first warp tells about a tile of work.
+  /// The fields of the message that the first producer warp sends to the other warps for each tile of work.
   struct Task {
     Value more;                ///< whether another tile of work follows; null if blocks are not persistent
     SmallVector<Value> firsts; ///< the first tile of each loop that searches
@@ -104,8 +104,8 @@ private:
   int64_t taskStages() const { return !once.empty() ? once.front().stages() : persistent ? 2 : 1; }
   /// The number of message fields for the position of a tile of work and for whether another one follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
-  /// Waits for Q and receives the message about its tile of work. Calls `tell` with each tile.block_index in `ops` and
-  /// the tile of work's position along that axis. With `begins`, also reads the warpgroups' first visible tiles.
+  /// Waits for the message about the tile of work, with which Q arrives, and reads it. Calls `tell` with each
+  /// tile.block_index of `ops` and its value. With `begins`, also reads the first visible tile of each warpgroup.
   Task receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
                    bool begins);
   /// Releases the message's stage in a kernel without copies before the loops, whose readers would release it. This is
