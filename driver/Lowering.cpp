@@ -408,8 +408,9 @@ std::string variantJsonOf(ModuleOp module, const IrSummary &summary) {
     auto textOf = [](ModuleOp holder) {
       OwningOpRef<ModuleOp> copy = holder.clone();
       auto op = *copy->getOps<attn::AttentionOp>().begin();
-      for (StringRef decided : {StringRef(attn::planAttr), StringRef(attn::queriesPlanAttr),
-                                StringRef(attn::accumulatesDqAttr), StringRef(attn::decisionsAttr)})
+      for (StringRef decided :
+           {StringRef(attn::planAttr), StringRef(attn::queriesPlanAttr), StringRef(attn::accumulatesDqAttr),
+            StringRef(attn::separateDvAttr), StringRef(attn::decisionsAttr)})
         op->removeAttr(decided);
       op.setSavesAttr(ArrayAttr::get(op.getContext(), {}));
       op->walk([](Operation *inner) { inner->removeAttr(attn::savedAttr); });

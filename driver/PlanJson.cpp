@@ -29,6 +29,8 @@ ordered_json attune::driver::planFields(const Plan &plan) {
   ordered_json fields;
   visitSchedule([&](std::string_view name, auto, const auto &value) { fields[std::string(name)] = value; }, plan);
   fields["producerWarps"] = plan.producerWarps;
+  if (plan.dpStages)
+    fields["dpStages"] = plan.dpStages;
   return fields;
 }
 
@@ -39,6 +41,7 @@ ordered_json attune::driver::planFields(const PassPlan &plan) {
   ordered_json fields = planFields(backward.keys);
   fields["queries"] = planFields(backward.queries);
   fields["accumulatesDq"] = backward.accumulatesDq;
+  fields["separateDv"] = backward.separateDv;
   return fields;
 }
 
@@ -50,9 +53,11 @@ ordered_json attune::driver::planFieldsExample() {
     fields.erase(flag);
     fields[std::string(flag) + "?"] = false;
   }
+  fields["dpStages?"] = 0;
   const ordered_json queries = fields;
   fields["queries?"] = queries;
   fields["accumulatesDq?"] = false;
+  fields["separateDv?"] = false;
   return fields;
 }
 
@@ -65,13 +70,15 @@ Plan attune::driver::planOfFields(const ordered_json &fields) {
       },
       plan);
   plan.producerWarps = fields.at("producerWarps");
+  plan.dpStages = fields.value("dpStages", 0);
   return plan;
 }
 
 PassPlan attune::driver::passPlanOfFields(const ordered_json &fields) {
   if (!fields.contains("queries"))
     return planOfFields(fields);
-  return BackwardPlans{planOfFields(fields), planOfFields(fields["queries"]), fields.value("accumulatesDq", false)};
+  return BackwardPlans{planOfFields(fields), planOfFields(fields["queries"]), fields.value("accumulatesDq", false),
+                       fields.value("separateDv", false)};
 }
 
 static constexpr std::pair<FewQueries, const char *> fewQueriesForms[] = {{FewQueries::Whole, "whole"},
@@ -112,9 +119,12 @@ std::string attune::driver::fullPlanText(const Plan &plan) {
 std::string attune::driver::fullPlanText(const PassPlan &plan) {
   if (const Plan *forward = std::get_if<Plan>(&plan))
     return fullPlanText(*forward);
-  const auto &[keys, queries, accumulatesDq] = std::get<BackwardPlans>(plan);
-  return fmt::format("{} {}; {} {}", accumulatesDq ? "dQ, dK, dV" : "dK, dV", fullPlanText(keys),
-                     accumulatesDq ? "rows" : "dQ", fullPlanText(queries));
+  const auto &[keys, queries, accumulatesDq, separateDv] = std::get<BackwardPlans>(plan);
+  return fmt::format("{} {}; {} {}",
+                     accumulatesDq ? "dQ, dK, dV"
+                     : separateDv  ? "dK and dV apart"
+                                   : "dK, dV",
+                     fullPlanText(keys), accumulatesDq ? "rows" : "dQ", fullPlanText(queries));
 }
 
 ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,

@@ -15,7 +15,8 @@
 //                   {"text": "128 x 64, 4 warps, ...", "spillBytes": 0}],
 //      "spills": "the least of 4 plans that were compiled",
 //      "fewQueries": [{"form": "split", "text": "64 x 128, ...", "plan": {"tileQ": 64, ...}}],
-//      "backward": {"tileQ": 128, ..., "queries": {"tileQ": 64, ...}, "accumulatesDq": true}}
+//      "backward": {"tileQ": 128, ..., "queries": {"tileQ": 64, ...}, "accumulatesDq": true,
+//                   "separateDv": false}}
 //
 //     | member                             | content and presence                                                     |
 //     |------------------------------------|--------------------------------------------------------------------------|
@@ -49,13 +50,13 @@ std::string fullPlanText(const Plan &plan);
 std::string fullPlanText(const PassPlan &plan);
 
 /// Conversions between a plan and a JSON object with every field that affects the kernel. The object of a backward pass
-/// has the fields of the plan of the loop over queries, and in addition "queries" with those of the other plan, and
-/// "accumulatesDq".
+/// has the fields of the plan of the loop over queries, and in addition "queries" with those of the other plan,
+/// "accumulatesDq" and "separateDv".
 nlohmann::ordered_json planFields(const Plan &plan);
 nlohmann::ordered_json planFields(const PassPlan &plan);
 Plan planOfFields(const nlohmann::ordered_json &fields);
 PassPlan passPlanOfFields(const nlohmann::ordered_json &fields);
-/// An example of planFields for firstDifference. Fields that older files lack are optional; absent means false.
+/// An example of planFields for firstDifference. Fields that older files lack are optional; absent means false or 0.
 nlohmann::ordered_json planFieldsExample();
 
 /// The path of the first part of `value` that does not have the form of `example`; nullopt if all parts do. In the

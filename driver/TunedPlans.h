@@ -18,7 +18,8 @@
 //                    "plan": {"tileQ": 64, ...}}, ...]}                                    quickest first
 //
 // In the file of a backward pass, "features" begins with "backward", and a plan has the fields of the loop over queries
-// and the members "queries", with the fields of the loop over keys, and "accumulatesDq".
+// and the members "queries", with the fields of the loop over keys, "accumulatesDq" and
+// "separateDv".
 //
 // Files are written atomically, and a new file replaces the file of the same program and class. If two processes
 // measure the same program and class at the same time, the later result stays. A file with another form, or one that

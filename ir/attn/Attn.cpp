@@ -462,16 +462,20 @@ LogicalResult ExtentOp::verify() {
 LogicalResult PlanAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileQ, int64_t tileK,
                                int64_t warps, int64_t stages, bool, int64_t blocksPerSm, bool, int64_t dvWarps,
                                int64_t producerWarps, bool persistent, int64_t queryStages, bool pingPong, bool overlap,
-                               bool stageBiases, bool, bool) {
+                               bool stageBiases, bool, bool, int64_t dpStages) {
   if (tileQ <= 0 || tileQ % 16 || tileK <= 0 || tileK % 16)
     return emitError() << "tile " << tileQ << " x " << tileK << " is not made of positive multiples of 16";
   if (warps <= 0 || stages <= 0 || blocksPerSm <= 0)
     return emitError() << "warps, stages and blocks_per_sm must be positive";
   if (dvWarps <= 0 || warps % dvWarps)
     return emitError() << "dv_warps " << dvWarps << " does not divide " << warps << " warps";
-  if (producerWarps != 0 && (producerWarps != 4 || dvWarps != 1 || warps % 4 || tileQ != 16 * warps))
+  if (producerWarps != 0 &&
+      (producerWarps != 4 || dvWarps != 1 || warps % 4 || (tileQ != 16 * warps && tileK != 16 * warps)))
     return emitError()
-           << "with producer warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp";
+           << "with producer warps, 4 of them, `warps` are whole warpgroups and tile_q (tile_k in a loop over "
+              "queries) has 16 rows for each warp";
+  if (dpStages < 0 || dpStages > stages)
+    return emitError() << "dp_stages " << dpStages << " is not between 0 and stages, " << stages;
   if (persistent && !producerWarps)
     return emitError() << "persistent blocks need producer warps, which run ahead to the next query tile";
   if (queryStages < 1 || (queryStages > 1 && !persistent))

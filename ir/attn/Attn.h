@@ -37,6 +37,9 @@ inline constexpr llvm::StringLiteral queriesPlanAttr = "attn.queries_plan";
 /// On a backward pass, a unit attribute: the kernel that loops over queries to compute dK and dV also accumulates dQ in
 /// global memory, by atomic additions in no fixed order.
 inline constexpr llvm::StringLiteral accumulatesDqAttr = "attn.accumulates_dq";
+/// On a backward pass, a unit attribute: dV is computed by a kernel of its own, so that each kernel that loops over
+/// queries has one accumulator.
+inline constexpr llvm::StringLiteral separateDvAttr = "attn.separate_dv";
 /// On a backward pass, an array of strings: for each value, whether attn-recompute saves or recomputes it, and why.
 inline constexpr llvm::StringLiteral decisionsAttr = "attn.recompute";
 /// On an op of the score region: the forward pass saves the op's result for the backward pass.

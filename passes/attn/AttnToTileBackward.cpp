@@ -33,6 +33,13 @@
 // Gradients of captured tensors that need a loop over keys then have a kernel of their own, NAME_elements; dense
 // gradients are written by NAME_keys.
 //
+// With the attribute attn.separate_dv the loop over queries is written twice, once for each sum, because a thread holds
+// one sum of a large head dim in registers and not two. S is computed once more, eight products in all:
+//
+//     | NAME_values  | a tile of keys      | the heads of its group, tiles of queries | dV              |
+//     | NAME_keys    | a tile of keys      | the heads of its group, tiles of queries | dK              |
+//     | NAME_queries | a tile of queries   | tiles of keys                            | dQ              |
+//
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
@@ -61,6 +68,8 @@ public:
     const bool accumulatesDq = program.accumulatesDq();
     if (program.hasStatistics() || accumulatesDq)
       add("_rows", {"b", "h", "q"}, Work::Rows, backward::writeRowsKernel);
+    if (program.separatesDv())
+      add("_values", {"b", "hkv", "k"}, Work::LoopOverQueries, backward::writeValuesKernel);
     tile::KernelOp keys = add("_keys", {"b", "hkv", "k"}, Work::LoopOverQueries, backward::writeKeysKernel);
     if (accumulatesDq)
       add("_queries", {"b", "h", "q"}, Work::Rows, backward::writeSumsKernel);
@@ -125,9 +134,9 @@ struct AttnToTileBackward : attune::impl::AttnToTileBackwardBase<AttnToTileBackw
       }
       auto ofQueries = op->getAttrOfType<attn::PlanAttr>(attn::queriesPlanAttr);
       BackwardProgram program{op, plan, ofQueries ? ofQueries : plan, granularity, {}};
-      if (program.hasRoles(plan) && !program.accumulatesDq()) {
-        op.emitError() << "has an attn.plan with producer warps, around which one loop has all five products; run "
-                          "attn-tile-size first, or say attn.accumulates_dq";
+      if (program.separatesDv() && program.accumulatesDq()) {
+        op.emitError() << "has attn.separate_dv and attn.accumulates_dq, with which one loop computes dQ, dK and dV; "
+                          "leave one out";
         return signalPassFailure();
       }
       FailureOr<SmallVector<CapturedGradient>> captured = planCapturedGradients(op);

@@ -515,7 +515,7 @@ attn::PlanAttr attune::planAttr(MLIRContext *context, const Plan &plan) {
   return attn::PlanAttr::get(context, plan.tileQ, plan.tileK, plan.warps, plan.stages, plan.qRegisters,
                              plan.blocksPerSm, plan.longestFirst, plan.dvWarps, plan.producerWarps, plan.persistent,
                              plan.queryStages, plan.pingPong, plan.overlap, plan.stageBiases, plan.packGqa,
-                             plan.splitKeys);
+                             plan.splitKeys, plan.dpStages);
 }
 
 Plan attune::planOf(attn::PlanAttr attr) {
@@ -536,6 +536,7 @@ Plan attune::planOf(attn::PlanAttr attr) {
   plan.stageBiases = attr.getStageBiases();
   plan.packGqa = attr.getPackGqa();
   plan.splitKeys = attr.getSplitKeys();
+  plan.dpStages = int(attr.getDpStages());
   return plan;
 }
 
@@ -544,7 +545,8 @@ std::optional<BackwardPlans> attune::backwardPlansOf(attn::AttentionOp op) {
        queries = op->getAttrOfType<attn::PlanAttr>(attn::queriesPlanAttr);
   if (!keys)
     return std::nullopt;
-  return BackwardPlans{planOf(keys), planOf(queries ? queries : keys), op->hasAttr(attn::accumulatesDqAttr)};
+  return BackwardPlans{planOf(keys), planOf(queries ? queries : keys), op->hasAttr(attn::accumulatesDqAttr),
+                       op->hasAttr(attn::separateDvAttr)};
 }
 
 void attune::setBackwardPlans(attn::AttentionOp op, const BackwardPlans &plans) {
@@ -552,9 +554,12 @@ void attune::setBackwardPlans(attn::AttentionOp op, const BackwardPlans &plans) 
   op->removeAttr(attn::queriesPlanAttr);
   if (plans.queries != plans.keys)
     op->setAttr(attn::queriesPlanAttr, planAttr(op.getContext(), plans.queries));
-  op->removeAttr(attn::accumulatesDqAttr);
-  if (plans.accumulatesDq)
-    op->setAttr(attn::accumulatesDqAttr, UnitAttr::get(op.getContext()));
+  for (auto [name, holds] : {std::pair(StringRef(attn::accumulatesDqAttr), plans.accumulatesDq),
+                             {StringRef(attn::separateDvAttr), plans.separateDv}}) {
+    op->removeAttr(name);
+    if (holds)
+      op->setAttr(name, UnitAttr::get(op.getContext()));
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -75,8 +75,7 @@ class Counter {
 public:
   Counter(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved)
       : request(request.plan), score(saved.score ? request.withSavedScore : request.score), plans(plans), saved(saved),
-        arch(**archInfo(request.plan.arch)), adds(plans.accumulatesDq),
-        calibration(plans.keys.producerWarps ? ofWarpgroups : ofWarps) {
+        arch(**archInfo(request.plan.arch)), adds(plans.accumulatesDq) {
     const double e = this->request.elementBytes, d = this->request.headDim, dv = this->request.headDimV;
     const double rows = double(this->request.batch * this->request.heads) * double(this->request.queries);
     const double keys = double(this->request.batch * this->request.headsKv) * double(this->request.keys);
@@ -97,11 +96,14 @@ public:
     const double inputs = ofQ + ofO + ofK + ofV + 2 * statistics * ofRow;
     // A loop over keys that computes dQ recomputes S and dP. If the loop over queries accumulates dQ, the loop over
     // keys is not needed.
-    cost.kernels.push_back(ofTiles("keys", plans.keys, adds, adds, inputs + sums, ofK + ofV + sums));
+    if (plans.separateDv)
+      cost.kernels.push_back(ofTiles("values", plans.keys, {.dv = true}, inputs - ofV, ofV));
+    cost.kernels.push_back(ofTiles("keys", plans.keys, {.dk = true, .dv = !plans.separateDv, .dq = adds}, inputs + sums,
+                                   ofK + (plans.separateDv ? 0 : ofV) + sums));
     if (adds)
       cost.kernels.push_back(ofBytes("queries", sums, ofQ));
     else
-      cost.kernels.push_back(ofTiles("queries", plans.queries, true, false, inputs, ofQ));
+      cost.kernels.push_back(ofTiles("queries", plans.queries, {.dq = true}, inputs, ofQ));
     return cost;
   }
 
@@ -112,9 +114,12 @@ private:
     return cost;
   }
 
-  /// The cost of a kernel with a loop over tiles, which computes dQ (`withQueries`), dK and dV, or all three (`all`).
-  BackwardKernelCost ofTiles(std::string name, const Plan &plan, bool withQueries, bool all, double read,
-                             double written) const {
+  /// The sums of a kernel with a loop over tiles.
+  struct Summed {
+    bool dk = false, dv = false, dq = false;
+  };
+  BackwardKernelCost ofTiles(std::string name, const Plan &plan, Summed of, double read, double written) const {
+    const BackwardCalibration &calibration = plan.producerWarps ? ofWarpgroups : ofWarps;
     const TileCount tiles = countTiles(request, plan.tileQ, plan.tileK);
     const double places = double(ceilDiv(request.queries, plan.tileQ)) * double(ceilDiv(request.keys, plan.tileK));
     const double planes = (places > 0 ? tiles.visited / places : 0) * savedBytes(request, saved);
@@ -124,7 +129,7 @@ private:
     BackwardKernelCost cost = ofBytes(std::move(name), read + planes + biases, written);
     const double d = double(roundUp(request.headDim, 16)), dv = double(roundUp(request.headDimV, 16));
     const double products =
-        (score.needsProduct ? d : 0) + dv + (withQueries ? d : 0) + (all || !withQueries ? d + dv : 0);
+        (score.needsProduct ? d : 0) + (of.dk || of.dq ? dv : 0) + (of.dk + of.dq) * d + of.dv * dv;
     const double heads = double(request.batch * request.heads), visited = heads * tiles.visited;
     cost.flops = 2 * products * elements * visited;
     const double cycles = arch.smCount * arch.clockGHz * 1e9;
@@ -132,7 +137,7 @@ private:
     const double ofElement = calibration.elementCycles + dropout + (saved.score ? calibration.scoreCycles : 0) +
                              score.alu / arch.fmaPerClockPerSM +
                              overlappedShare * score.special / arch.specialPerClockPerSM;
-    const double ofSums = all ? plan.tileQ * double(request.headDim) * calibration.sumCycles : 0;
+    const double ofSums = of.dk && of.dq ? plan.tileQ * double(request.headDim) * calibration.sumCycles : 0;
     const double ofMask = heads * tiles.partial * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
     const double busy =
         cost.flops / (calibration.efficiency * arch.mmaTflops * 1e12) +
@@ -146,8 +151,7 @@ private:
   const BackwardPlans &plans;
   const SavedValues saved;
   const ArchInfo &arch;
-  const bool adds; ///< whether dQ is accumulated in memory
-  const BackwardCalibration &calibration;
+  const bool adds;                        ///< whether dQ is accumulated in memory
   double ofQ, ofO, ofK, ofV, ofRow, sums; ///< bytes of each tensor, of a vector over rows and of the sums of dQ
 };
 } // namespace

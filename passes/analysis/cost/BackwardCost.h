@@ -52,7 +52,7 @@ struct BackwardRequest {
 double savedBytes(const PlanRequest &request, SavedValues saved);
 
 struct BackwardKernelCost {
-  std::string name; ///< "rows" (row statistics), "keys" (dK and dV) or "queries" (dQ)
+  std::string name; ///< "rows" (row statistics), "values" (dV), "keys" (dK, or dK and dV) or "queries" (dQ)
   double flops = 0;
   double hbmReadBytes = 0, hbmWrittenBytes = 0;
   double seconds = 0;

@@ -154,7 +154,7 @@ private:
 /// A candidate with warpgroup-level products. Rows of its products are keys: a warp has 16 rows of dK, dV, S^T and
 /// dP^T.
 struct WarpgroupTiles {
-  int tileQ, tileK, warps, stages, blocksPerSm = 1;
+  int tileQ, tileK, warps, stages, blocksPerSm = 1, dpStages = 0;
 };
 /// The model chooses the first of `chosenTiles` that fits. Only a measurement can prefer the others.
 constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2, 2}, {64, 64, 4, 2},
@@ -236,6 +236,7 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
   plan.warps = tiles.warps;
   plan.stages = tiles.stages;
   plan.blocksPerSm = tiles.blocksPerSm;
+  plan.dpStages = tiles.dpStages;
   plan.producerWarps = 4;
   return plan;
 }
@@ -268,6 +269,82 @@ static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchIn
       plan->stageBiases = stageBiases;
       if (stageBiases <= (request.biases > 0) &&
           warpgroupSharedBytes(request, *plan) <= mostSharedBytes(arch, *plan, budget))
+        plans.push_back(*plan);
+    }
+  }
+  return plans;
+}
+
+namespace {
+/// What a loop of warpgroup-level products sums up, if no loop adds to memory. The rows of its products are keys, or
+/// queries for `Dq`.
+enum class Sums { DkDv, Dk, Dv, Dq };
+} // namespace
+
+/// The model chooses the first of these tiles that fits. A loop in which dP alone reads some of the copied tiles may have
+/// fewer stages of these.
+constexpr WarpgroupTiles warpgroupKeyTiles[] = {
+    {128, 128, 8, 2}, {64, 128, 8, 2}, {64, 128, 8, 2, 1, /*dpStages=*/1}, {64, 64, 4, 2}};
+constexpr WarpgroupTiles warpgroupQueryTiles[] = {
+    {128, 128, 8, 2}, {128, 64, 8, 2}, {128, 64, 8, 2, 1, /*dpStages=*/1}, {64, 64, 4, 2}};
+
+/// Registers per thread of the sums, S and dP, for 16 rows a warp.
+static int64_t sumRegisters(const PlanRequest &request, const Plan &plan, Sums sums) {
+  const int64_t d = roundUp(request.headDim, 16) / 2, dv = roundUp(request.headDimV, 16) / 2,
+                tile = (sums == Sums::Dq ? plan.tileK : plan.tileQ) / 2;
+  return (sums == Sums::Dv ? tile : d + 2 * tile) + (sums == Sums::DkDv || sums == Sums::Dv ? dv : 0);
+}
+
+static int64_t sumSharedBytes(const PlanRequest &request, const Plan &plan, Sums sums) {
+  const LoopColumns of{request.headDim, request.headDimV};
+  const int64_t e = request.elementBytes, dpStages = plan.dpStages ? plan.dpStages : plan.stages;
+  int64_t tiles;
+  if (sums == Sums::Dq) {
+    tiles = plan.tileQ * boxRowBytesOf(of, e, false) +
+            plan.tileK * (plan.stages * boxRowBytes(of.d, e, request.keyLengths) +
+                          dpStages * boxRowBytes(of.dv, e, request.keyLengths));
+  } else {
+    tiles = plan.tileK * (boxRowBytes(of.d, e, request.keyLengths) +
+                          (sums == Sums::Dv ? 0 : boxRowBytes(of.dv, e, request.keyLengths))) +
+            plan.tileQ * (plan.stages * boxRowBytes(of.d, e, request.queryLengths) +
+                          (sums == Sums::Dk ? dpStages : plan.stages) * boxRowBytes(of.dv, e, request.queryLengths));
+    // A sum is stored over K or V if their panels are equal.
+    auto storedApart = [&](int64_t columns) {
+      const int64_t bytes = roundUp(columns, 16) * e;
+      const bool isEqual = sched::panelForBoxes(bytes) == sched::panelForBoxes(bytes, request.keyLengths);
+      return isEqual ? 0 : plan.tileK * boxRowBytes(columns, e);
+    };
+    tiles += (sums == Sums::Dv ? 0 : storedApart(of.d)) + (sums == Sums::Dk ? 0 : storedApart(of.dv));
+  }
+  // A loop over keys reads LSE, delta and other values per row once, to registers.
+  const int64_t vectors =
+      sums == Sums::Dq ? 4 * (request.stagedColumns * plan.tileK + request.relativeValues * (plan.tileQ + plan.tileK))
+                       : vectorBytes(request, plan);
+  return tiles + windowBytes(request, plan, plan.stages) + plan.stages * vectors + barrierBytes;
+}
+
+/// The plans of loops for all of `each`, at warpgroup level and without additions to memory, the model's choice first.
+static std::vector<Plan> warpgroupSumPlans(const PlanRequest &request, const ArchInfo &arch, const PlanChoice &fixed,
+                                           int64_t budget, std::initializer_list<Sums> each) {
+  std::vector<Plan> plans;
+  const bool overKeys = *each.begin() == Sums::Dq;
+  // Sums per key of captured tensors take a loop over heads around the loop over tiles, which roles do not serve. A loop
+  // over keys that computes gradients of captured tensors has no registers left for dQ, and a tile of 128 queries may
+  // span blocks of a pattern that see different keys.
+  if (!arch.hasProducers() || request.elementBytes != 2 || request.sumsByHead ||
+      (overKeys && (request.elementGradients || request.denseGradients || hasSmallBlocks(request))))
+    return plans;
+  for (const WarpgroupTiles &tiles : overKeys ? warpgroupQueryTiles : warpgroupKeyTiles) {
+    std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
+    // A plan with fewer stages is for head dims that do not fit otherwise.
+    if (!plan || (plan->dpStages && !plans.empty()))
+      continue;
+    for (bool stageBiases : {true, false}) {
+      plan->stageBiases = stageBiases;
+      if (stageBiases <= (request.biases > 0) && std::ranges::all_of(each, [&](Sums sums) {
+            return sumRegisters(request, *plan, sums) <= mostWarpgroupRegisters &&
+                   sumSharedBytes(request, *plan, sums) <= mostSharedBytes(arch, *plan, budget);
+          }))
         plans.push_back(*plan);
     }
   }
@@ -375,10 +452,11 @@ static bool mayAddQueries(const PlanRequest &request, const ArchInfo &arch) {
 static bool isDear(const PlanRequest &request) { return request.dropout || request.specialPerElement >= 1; }
 
 std::string BackwardPlans::text() const {
-  if (keys.producerWarps || keys == queries)
+  if ((keys.producerWarps && accumulatesDq) || keys == queries)
     return keys.text();
-  return accumulatesDq ? fmt::format("{}; by rows {}", keys.text(), queries.text())
-                       : fmt::format("dK, dV {}; dQ {}", keys.text(), queries.text());
+  return accumulatesDq
+             ? fmt::format("{}; by rows {}", keys.text(), queries.text())
+             : fmt::format("{} {}; dQ {}", separateDv ? "dK and dV apart" : "dK, dV", keys.text(), queries.text());
 }
 
 Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &request,
@@ -398,22 +476,29 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
   const Loop overQueries(request, arch, budget, Loop::Keys, request.fixed);
   const Expected<std::vector<Plan>> warps = overQueries.candidates(),
                                     queries = Loop(request, arch, budget, Loop::Queries, fixedOfQueries).candidates();
-  const std::vector<Plan> elements = warpgroupElementPlans(request, arch, fixedOfQueries, budget);
+  const std::vector<Plan> elements = warpgroupElementPlans(request, arch, fixedOfQueries, budget),
+                          warpgroupQueries = warpgroupSumPlans(request, arch, fixedOfQueries, budget, {Sums::Dq});
   // The sum of the places of the loops' plans, the place of `keys`, and the plans.
   std::vector<std::pair<std::pair<size_t, size_t>, BackwardPlans>> ordered;
   size_t place = 0;
-  auto add = [&](const Plan &keys, bool accumulatesDq) {
+  auto add = [&](const Plan &keys, bool accumulatesDq, bool separateDv = false) {
     // Without a loop over keys only the kernels of rows have a plan of queries.
     const bool loopsOverKeys = !accumulatesDq || request.elementGradients || request.denseGradients;
-    std::vector<Plan> others = keys.producerWarps ? elements : std::vector<Plan>();
+    std::vector<Plan> others;
+    if (keys.producerWarps)
+      others = accumulatesDq ? elements : warpgroupQueries;
     if (queries)
       others.insert(others.end(), queries->begin(), queries->end());
     for (size_t i = 0; i < (loopsOverKeys ? others.size() : std::min<size_t>(1, others.size())); ++i)
-      ordered.push_back({{place + i, place}, {keys, others[i], accumulatesDq}});
+      ordered.push_back({{place + i, place}, {keys, others[i], accumulatesDq, separateDv}});
     ++place;
   };
   for (const Plan &keys : warpgroupPlans(request, arch, budget))
     add(keys, /*accumulatesDq=*/true);
+  for (const Plan &keys : warpgroupSumPlans(request, arch, request.fixed, budget, {Sums::DkDv}))
+    add(keys, /*accumulatesDq=*/false);
+  for (const Plan &keys : warpgroupSumPlans(request, arch, request.fixed, budget, {Sums::Dv, Sums::Dk}))
+    add(keys, /*accumulatesDq=*/false, /*separateDv=*/true);
   for (const Plan &keys : warps ? *warps : std::vector<Plan>()) {
     const bool mayAdd = mayAddQueries(request, arch) && overQueries.hasRoomForQueries(keys);
     add(keys, mayAdd && isDear(request));

@@ -21,8 +21,21 @@
 // the order of additions need not be fixed. Then tileQ * tileK * e more bytes of shared memory are needed, through
 // which the warps exchange dS.
 //
-// A plan with producer warps always computes all five products in the loop over queries, at warpgroup level. Its shared
-// memory has the tiles of the first formula, in whole panels of TMA, and these bytes in addition:
+// Plans with producer warps have products at warpgroup level, in three forms. The model prefers the first that fits:
+//
+//     products    loops
+//     five        one over queries, which adds dQ to memory (accumulatesDq)
+//     seven       one over queries for dK and dV, one over keys for dQ
+//     eight       two over queries, for dV and for dK (separateDv), one over keys for dQ
+//
+// Registers per thread of each loop, where a warp has 16 rows of the accumulators:
+//
+//     dK and dV    (D + Dv) / 2 + tileQ          dK    D / 2 + tileQ
+//     dV           Dv / 2 + tileQ / 2            dQ    D / 2 + tileK
+//
+// so that seven products end at a head dim of 128 and eight at 256. Sums are stored over K, V, Q or dO, which the
+// warpgroup has read. In the form with five products shared memory has the tiles of the first formula, in whole panels of
+// TMA, and these bytes in addition:
 //
 //     2 * tileQ * tileK * e                    two stages of dS, which the warpgroups exchange
 //     tileQ * pad16(D) * 4                     dQ of one tile
@@ -51,6 +64,7 @@ struct BackwardPlans {
   /// captured tensors. The plan is also that of the kernel of row statistics, which has no loop.
   Plan queries;
   bool accumulatesDq = false; ///< the loop over queries adds dQ to memory, in no particular order
+  bool separateDv = false;    ///< dK and dV have a loop over queries each, both with the plan `keys`
   /// "dK, dV 32 x 64, 2 warps, ...; dQ 128 x 64, 4 warps, ..."
   std::string text() const;
   friend bool operator==(const BackwardPlans &, const BackwardPlans &) = default;
@@ -68,8 +82,8 @@ LoopColumns columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granul
 int64_t columnSplitsOf(int64_t tileQ, int64_t warps);
 
 /// All plans of the backward pass that fit, each once, the model's choice first. The model prefers warpgroup-level
-/// products, with all five products in one loop, if the architecture has them, inputs are 16-bit, the order of additions
-/// need not be fixed, one loop can iterate over the heads of a group, and the tiles fit.
+/// products if the architecture has them, inputs are 16-bit, one loop can iterate over the heads of a group, and the
+/// tiles fit: all five products in one loop if the order of additions need not be fixed, else seven or eight.
 ///
 /// Otherwise each loop gets a plan of warp-level products, and the loop over queries may still have all five products,
 /// as described above. Candidates with more rows a warp are preferred; among these, candidates with wider tiles of the

@@ -814,9 +814,9 @@ std::string Plan::text() const {
   const std::string sharing = std::string(packGqa ? ", packed GQA" : "") + (splitKeys ? ", keys split" : "");
   const std::string tiles = tileQ && tileK ? fmt::format("{} x {}, ", tileQ, tileK) : "";
   if (producerWarps)
-    return fmt::format("{}{} warpgroup{} and a producer warp, {} stages{}{}{}", tiles, warps / 4, warps == 4 ? "" : "s",
-                       stages, pingPong ? ", ping-pong" : "", overlap ? ", overlapped" : "",
-                       persistent ? ", persistent" : "") +
+    return fmt::format("{}{} warpgroup{} and a producer warp, {} stages{}{}{}{}", tiles, warps / 4,
+                       warps == 4 ? "" : "s", stages, dpStages ? fmt::format(" (for dP alone {})", dpStages) : "",
+                       pingPong ? ", ping-pong" : "", overlap ? ", overlapped" : "", persistent ? ", persistent" : "") +
            (stageBiases ? ", biases in shared memory" : "") +
            (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") + sharing;
   return fmt::format("{}{} warp{}{}, {} stage{}, q in {}{}", tiles, warps, warps == 1 ? "" : "s",

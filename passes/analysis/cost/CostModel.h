@@ -78,7 +78,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Increase the number whenever a ranking can change.
-inline constexpr int costModelVersion = 25;
+inline constexpr int costModelVersion = 26;
 
 /// Up to this head dim plans that are expected to spill are ranked last. Above this head dim only small tiles of
 /// mma.sync would not spill, and small tiles lose more time than spills do.
@@ -93,10 +93,13 @@ struct Plan {
   bool qRegisters = false; ///< whether fragments of Q stay in registers
   int blocksPerSm = 0;     ///< blocks per multiprocessor; register budget of a thread: 65536 / (blocksPerSm * threads)
   bool longestFirst = false;
-  int dvWarps = 1;          ///< warps that hold the same rows and split the columns of V and O
-  int producerWarps = 0;    ///< warps in addition to `warps` that copy tiles; products are then warpgroup-level
-  bool persistent = false;  ///< a thread block computes several query tiles; O has a separate shared buffer
-  int queryStages = 1;      ///< stages of Q's ring in persistent blocks
+  int dvWarps = 1;         ///< warps that hold the same rows and split the columns of V and O
+  int producerWarps = 0;   ///< warps in addition to `warps` that copy tiles; products are then warpgroup-level
+  bool persistent = false; ///< a thread block computes several query tiles; O has a separate shared buffer
+  int queryStages = 1;     ///< stages of Q's ring in persistent blocks
+  /// Backward pass: stages of the ring whose tiles only dP reads (V in a loop over keys, dO in a loop over queries that
+  /// does not compute dV). dP frees such a tile early in an iteration. 0: `stages`.
+  int dpStages = 0;
   bool pingPong = false;    ///< warpgroups ping-pong: one runs its products while another runs its softmax
   bool overlap = false;     ///< the product with V of a tile overlaps with the softmax of the next tile
   bool stageBiases = false; ///< producer warps copy dense biases to shared memory; else lanes load their elements

@@ -19,6 +19,8 @@ struct BackwardProgram {
   /// Whether the loop over queries computes all five products of the backward pass and adds each tile's contribution to
   /// dQ to float32 sums in global memory.
   bool accumulatesDq() { return op->hasAttr(attn::accumulatesDqAttr); }
+  /// Whether a loop over queries of its own computes dV, and the other one dK alone.
+  bool separatesDv() { return op->hasAttr(attn::separateDvAttr); }
   /// Whether the weights of a row depend on row statistics (softmax).
   bool hasStatistics() { return !op.getStatistics().empty(); }
   /// Whether a softmax sink or the like makes the normaliser's divisor differ from the row's sum of weights. Then L =

@@ -133,8 +133,8 @@ void writeDenseGradientKernel(KernelFrame &frame, const CapturedGradient &gradie
       llvm::erase_if(mask.cuts, [](const MaskCut &cut) { return cut.conjuncts.empty(); });
     // The iterations run over batches and heads for one position of the tile, so the row values are loaded in each
     // iteration.
-    ScoreTile tile =
-        scoresOf(frame, inputs, {q0, k0, loop.getPartial(), mask}, loadRowValues(frame, rows, q0, /*withBase=*/false));
+    ScoreTile tile = scoresOf(frame, inputs, {q0, k0, loop.getPartial(), mask},
+                              loadRowValues(frame, rows, q0, /*givesValues=*/false, /*withBase=*/false));
     hideWeights(frame, tile);
     Value sum = loop.getCarried()[0];
     for (attn::AddGradientOp add : gradient.tiles)

@@ -4,10 +4,10 @@
 
 namespace attune::backward {
 
-/// D and Dv as the tiles of a kernel pad them. Only the loop over queries of a plan with roles splits the columns of dQ.
+/// D and Dv as the tiles of a kernel pad them. Only a loop over queries with roles that computes dQ splits its columns.
 static LoopColumns paddedColumns(BackwardProgram &program, attn::PlanAttr plan, Work work) {
   attn::AttentionOp op = program.op;
-  const bool splits = work == Work::LoopOverQueries && program.hasRoles(plan);
+  const bool splits = work == Work::LoopOverQueries && program.hasRoles(plan) && program.accumulatesDq();
   return columnsOfQueryLoop(op.getHeadDim(), op.getHeadDimV(), program.granularity,
                             splits ? columnSplitsOf(plan.getTileQ(), plan.getWarps()) : 1);
 }

@@ -60,6 +60,8 @@ struct KernelFrame : TileWriter {
 
   //===--- Tiles ---===//
 
+  /// Stages of copied tiles that dP alone reads.
+  int64_t dpStages() { return plan.getDpStages() ? plan.getDpStages() : plan.getStages(); }
   int64_t tileOf(StringRef axis) { return axis == "q" ? plan.getTileQ() : plan.getTileK(); }
   TileType vectorOf(StringRef axis) { return shape({{axis, tileOf(axis)}}, f32); }
   TileType scores() { return shape({{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, f32); }

@@ -2,6 +2,7 @@
 //
 //     RowsKernel.cpp             NAME_rows      values per row of queries
 //     KeysKernel.cpp             NAME_keys      a tile of keys: a loop over tiles of queries
+//                                NAME_values    the same for dV, if it is computed apart from dK
 //     QueriesKernel.cpp          NAME_queries   a tile of queries: a loop over tiles of keys
 //     DenseGradientKernel.cpp    NAME_grad_T    a tile of a dense captured tensor T: a loop over batches and heads
 //     GradientSums.cpp           NAME_grad_T    elements of any other captured tensor T (CapturedGradients.h)
@@ -22,9 +23,11 @@ void writeRowsKernel(KernelFrame &frame);
 /// Converts the float32 sums of dQ in memory to dQ, for a tile of queries.
 void writeSumsKernel(KernelFrame &frame);
 
-/// Writes dK and dV of a tile of keys. With `accumulates_dq` also adds dQ to the sums in memory, and writes dense
-/// gradients.
+/// Writes dK and dV of a tile of keys, or with `separate_dv` dK alone. With `accumulates_dq` also adds dQ to the sums in
+/// memory, and writes dense gradients.
 void writeKeysKernel(KernelFrame &frame);
+/// Writes dV of a tile of keys.
+void writeValuesKernel(KernelFrame &frame);
 
 /// Computes dQ of a tile of queries and those gradients of captured tensors that a loop over keys sums up; with
 /// `accumulates_dq` only the captured gradients.

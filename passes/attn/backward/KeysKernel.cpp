@@ -1,4 +1,4 @@
-//===- KeysKernel.cpp - dK and dV of a tile of keys: a loop over tiles of queries ---===//
+//===- KeysKernel.cpp - dK, dV or both of a tile of keys: a loop over tiles of queries ---===//
 
 #include "passes/attn/backward/GradientAdditions.h"
 #include "passes/attn/backward/Kernels.h"
@@ -8,13 +8,24 @@ namespace attune::backward {
 namespace {
 /// What the loop over tiles of queries reads and writes.
 struct QueryLoop {
-  Value q, gradient; ///< views of Q and dO
-  RowViews rows;
+  bool givesKeys, givesValues; ///< whether the loop sums dK, and dV
+  Value q = {}, gradient = {}; ///< views of Q and dO
+  RowViews rows = {};
   Value dq = {};                      ///< view of the float32 sums of dQ; null where another kernel computes dQ
-  Value kTile = {}, vTile = {};       ///< tiles in shared memory
+  Value kTile = {}, vTile = {};       ///< tiles in shared memory; no vTile without dK
   Value end = {};                     ///< number of rows of Q and dO to load
   SmallVector<GradientSum> sums = {}; ///< per key
   SmallVector<DenseGradient> dense = {};
+
+  /// Zeros for dK and dV, as far as the loop sums them.
+  Carried zeros(KernelFrame &frame) const {
+    Carried all;
+    if (givesKeys)
+      all.push_back(frame.zeros("dk", "k", "d"));
+    if (givesValues)
+      all.push_back(frame.zeros("dv", "k", "dv"));
+    return all;
+  }
 };
 } // namespace
 
@@ -28,46 +39,63 @@ static Value exchanged(KernelFrame &frame, Value tile, StringRef name) {
   return tile::named(convert, name);
 }
 
+/// Loads Q and dO of a tile of queries in the order in which they are read.
+static InputTiles loadQueryTile(KernelFrame &frame, const QueryLoop &of, Value q0) {
+  const SmallVector<Value, 3> row{frame.b, frame.h, q0};
+  InputTiles inputs{.q = {}, .k = of.kTile, .v = of.vTile, .gradient = {}};
+  auto loadQ = [&] { inputs.q = frame.load("q_tile", "q", "d", of.q, row, of.end, frame.plan.getStages()); };
+  const bool readsGradientFirst = frame.savedScore && !readsProductAndSaved(frame.op);
+  if (!readsGradientFirst)
+    loadQ();
+  inputs.gradient = frame.load("do_tile", "q", "dv", of.gradient, row, of.end,
+                               of.givesValues ? frame.plan.getStages() : frame.dpStages());
+  if (readsGradientFirst)
+    loadQ();
+  return inputs;
+}
+
 /// Computes one tile of queries and returns the loop's next carried values: dK, dV, then the sums per key of captured
 /// gradients. Also adds the tile's dQ to the sums in memory, where there are such.
 static Carried afterQueryTile(KernelFrame &frame, const QueryLoop &of, const MaskSplit &mask, tile::ForBlocksOp loop) {
   Value q0 = loop.getOrigin();
-  const SmallVector<Value, 3> row{frame.b, frame.h, q0};
-  // Q and dO are loaded in the order in which they are read.
-  InputTiles inputs{.q = {}, .k = of.kTile, .v = of.vTile, .gradient = {}};
-  const int64_t stages = frame.plan.getStages();
-  auto loadQ = [&] { inputs.q = frame.load("q_tile", "q", "d", of.q, row, of.end, stages); };
-  const bool readsGradientFirst = frame.savedScore && !readsProductAndSaved(frame.op);
-  if (!readsGradientFirst)
-    loadQ();
-  inputs.gradient = frame.load("do_tile", "q", "dv", of.gradient, row, of.end, stages);
-  if (readsGradientFirst)
-    loadQ();
-  const TilePlace at{q0, frame.values.k0, loop.getPartial(), mask, /*givesValues=*/true};
-  ScoreTile tile = scoresOf(frame, inputs, at, loadRowValues(frame, of.rows, q0));
-  Value gradients = scoreGradients(frame, tile), p, ds;
-  auto roundWeights = [&] { p = frame.rounded(keptWeights(frame, tile), "p"); };
+  const InputTiles inputs = loadQueryTile(frame, of, q0);
+  const TilePlace at{q0, frame.values.k0, loop.getPartial(), mask, of.givesValues};
+  ScoreTile tile = scoresOf(frame, inputs, at, loadRowValues(frame, of.rows, q0, of.givesValues));
+  Value gradients = of.givesKeys ? scoreGradients(frame, tile) : Value(), p, ds;
+  auto roundWeights = [&] {
+    if (of.givesValues)
+      p = frame.rounded(keptWeights(frame, tile), "p");
+  };
+  if (!of.givesKeys)
+    hideWeights(frame, tile);
   if (!of.dense.empty()) {
     // P rounded to 16 bits takes half the registers while writeDense computes dense gradients.
     roundWeights();
     writeDense(frame, of.dense, tile);
   }
-  ds = frame.rounded(gradients, "ds");
+  if (gradients)
+    ds = frame.rounded(gradients, "ds");
   if (of.dense.empty())
     roundWeights();
-  Value nextV = frame.product("dv", frame.headTile("k", "dv"), p, inputs.gradient, loop.getCarried()[1]);
-  Value dq = of.dq ? frame.product("dq", frame.headTile("q", "d"), exchanged(frame, ds, "ds"), of.kTile) : Value();
-  Value nextK = frame.product("dk", frame.headTile("k", "d"), ds, inputs.q, loop.getCarried()[0]);
+  Value nextV, dq;
+  if (p)
+    nextV = frame.product("dv", frame.headTile("k", "dv"), p, inputs.gradient, loop.getCarried()[of.givesKeys]);
+  if (of.dq)
+    dq = frame.product("dq", frame.headTile("q", "d"), exchanged(frame, ds, "ds"), of.kTile);
+  Carried next;
+  if (ds)
+    next.push_back(frame.product("dk", frame.headTile("k", "d"), ds, inputs.q, loop.getCarried()[0]));
+  if (nextV)
+    next.push_back(nextV);
   if (dq)
-    tile::AccumulateOp::create(frame.builder, dq, of.dq, row, frame.values.Sq);
-  Carried next{nextK, nextV};
-  for (auto [sum, before] : llvm::zip(of.sums, loop.getCarried().drop_front(2)))
+    tile::AccumulateOp::create(frame.builder, dq, of.dq, ValueRange{frame.b, frame.h, q0}, frame.values.Sq);
+  for (auto [sum, before] : llvm::zip(of.sums, loop.getCarried().drop_front(next.size())))
     next.push_back(addedTo(frame, before, tile, sum.add, "q"));
   return next;
 }
 
 /// A loop over the query heads of a group, from `first` on, and over the tiles of queries that see a key of the tile.
-/// Returns dK and dV. If the same tiles are visited for every head, one loop repeats its domain for each head
+/// Returns dK, dV or both. If the same tiles are visited for every head, one loop repeats its domain for each head
 /// (`times`). With producer and consumer roles, and without sums per key, the domain is repeated in any case, because
 /// roles support a single loop. Sums per key of captured gradients need a loop over heads around the loop over tiles.
 static Carried loopOverGroup(KernelFrame &frame, QueryLoop &of, ArrayRef<Value> sumViews, Value first, Value group) {
@@ -77,7 +105,7 @@ static Carried loopOverGroup(KernelFrame &frame, QueryLoop &of, ArrayRef<Value> 
     if (endsByHead(frame.op, MaskAxis::Queries))
       of.end = frame.rowsRead(values, MaskAxis::Queries);
   };
-  const Carried none{frame.zeros("dk", "k", "d"), frame.zeros("dv", "k", "dv")};
+  const Carried none = of.zeros(frame);
   const bool inIterations = frame.program.hasRoles(frame.plan) && of.sums.empty();
   frame.h = first;
   (inIterations ? values.firstHead : values.h) = first;
@@ -97,26 +125,31 @@ static Carried loopOverGroup(KernelFrame &frame, QueryLoop &of, ArrayRef<Value> 
     tiles = frame.visibleTiles();
     carried = frame.loopOver(tiles.domain, carried,
                              [&](tile::ForBlocksOp loop) { return afterQueryTile(frame, of, tiles.mask, loop); });
-    for (auto [view, result] : llvm::zip(sumViews, ArrayRef(carried).drop_front(2)))
+    for (auto [view, result] : llvm::zip(sumViews, ArrayRef(carried).drop_front(none.size())))
       frame.store(result, view, ValueRange{frame.b, frame.h, values.k0}, values.Sk);
-    carried.truncate(2);
+    carried.truncate(none.size());
     return carried;
   });
 }
 
-void writeKeysKernel(KernelFrame &frame) {
-  const bool accumulatesDq = frame.program.accumulatesDq();
+static void writeLoopOverQueries(KernelFrame &frame, QueryLoop of) {
   BlockValues &values = frame.values;
   values.b = frame.b = frame.blockIndex("b", "b");
   Value kvHead = frame.blockIndex("hkv", "hkv");
   values.k0 = frame.blockIndex("k", "k0");
-  QueryLoop of{.q = frame.input("q", {"h", "q", "d"}),
-               .gradient = frame.input("do", {"h", "q", "dv"}),
-               .rows = declareRows(frame)};
+  of.q = frame.input("q", {"h", "q", "d"});
+  of.gradient = frame.input("do", {"h", "q", "dv"});
+  of.rows = declareRows(frame, /*withDelta=*/of.givesKeys);
+  const bool accumulatesDq = of.givesKeys && frame.program.accumulatesDq();
   of.dq = accumulatesDq ? frame.sumsOfQueries() : Value();
-  Value keys = frame.input("k", {"hkv", "k", "d"}), vs = frame.input("v", {"hkv", "k", "dv"});
-  Value dk = frame.output("dk", {"hkv", "k", "d"}), dv = frame.output("dv", {"hkv", "k", "dv"});
-  of.sums = frame.program.sumsOfElements(/*ofKeys=*/true);
+  Value keys = frame.input("k", {"hkv", "k", "d"}), vs, dk, dv;
+  if (of.givesKeys) {
+    vs = frame.input("v", {"hkv", "k", "dv"});
+    dk = frame.output("dk", {"hkv", "k", "d"});
+    of.sums = frame.program.sumsOfElements(/*ofKeys=*/true);
+  }
+  if (of.givesValues)
+    dv = frame.output("dv", {"hkv", "k", "dv"});
   const SmallVector<Value> sumViews = frame.sumViews(of.sums);
   if (accumulatesDq)
     of.dense = declareDense(frame);
@@ -131,10 +164,19 @@ void writeKeysKernel(KernelFrame &frame) {
     of.end = frame.rowsRead(ofAllHeads, MaskAxis::Queries);
   const SmallVector<Value, 3> at{frame.b, kvHead, values.k0};
   of.kTile = frame.load("k_tile", "k", "d", keys, at, end, 1);
-  of.vTile = frame.load("v_tile", "k", "dv", vs, at, end, 1);
+  if (vs)
+    of.vTile = frame.load("v_tile", "k", "dv", vs, at, end, 1);
   const Carried sums = loopOverGroup(frame, of, sumViews, first, group);
-  frame.store(frame.scaledBy("dk", sums[0], gradientScale(frame, /*givesValues=*/true)), dk, at, values.Sk);
-  frame.store(frame.keepScale ? frame.scaledBy("dv", sums[1], frame.keepScale) : sums[1], dv, at, values.Sk);
+  if (dk)
+    frame.store(frame.scaledBy("dk", sums.front(), gradientScale(frame, of.givesValues)), dk, at, values.Sk);
+  if (dv)
+    frame.store(frame.keepScale ? frame.scaledBy("dv", sums.back(), frame.keepScale) : sums.back(), dv, at, values.Sk);
 }
+
+void writeKeysKernel(KernelFrame &frame) {
+  writeLoopOverQueries(frame, {.givesKeys = true, .givesValues = !frame.program.separatesDv()});
+}
+
+void writeValuesKernel(KernelFrame &frame) { writeLoopOverQueries(frame, {.givesKeys = false, .givesValues = true}); }
 
 } // namespace attune::backward

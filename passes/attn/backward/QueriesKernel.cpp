@@ -27,10 +27,7 @@ void writeQueriesKernel(KernelFrame &frame) {
   InputTiles inputs;
   inputs.q = frame.load("q_tile", "q", "d", queries, at, values.Sq, 1);
   inputs.gradient = frame.load("do_tile", "q", "dv", gradient, at, values.Sq, 1);
-  RowValues ofRow = loadRowValues(frame, rows, q0);
-  if (program.splitsGradient())
-    ofRow.delta = frame.map("delta", frame.vectorOf("q"), ofRow.delta,
-                            [&](ValueRange x) { return frame.multiply(x[0], frame.constant(0.5f)); });
+  const RowValues ofRow = loadRowValues(frame, rows, q0, /*givesValues=*/false);
   Carried inits;
   if (dq)
     inits.push_back(frame.zeros("dq", "q", "d"));
@@ -39,7 +36,7 @@ void writeQueriesKernel(KernelFrame &frame) {
     Value k0 = loop.getOrigin();
     const SmallVector<Value, 3> row{frame.b, kvHead, k0};
     inputs.k = frame.load("k_tile", "k", "d", keys, row, end, frame.plan.getStages());
-    inputs.v = frame.load("v_tile", "k", "dv", vs, row, end, frame.plan.getStages());
+    inputs.v = frame.load("v_tile", "k", "dv", vs, row, end, frame.dpStages());
     ScoreTile tile = scoresOf(frame, inputs, {q0, k0, loop.getPartial(), tiles.mask}, ofRow);
     Carried next;
     if (dq) {

@@ -25,12 +25,12 @@ SmallVector<Value> atLse(KernelFrame &frame, Value lse) {
   return statisticsOf(frame, lse, frame.select(isEmpty(frame, lse), frame.constant(0), frame.constant(1)));
 }
 
-RowViews declareRows(KernelFrame &frame) {
+RowViews declareRows(KernelFrame &frame, bool withDelta) {
   if (!frame.program.hasStatistics())
     return {};
   Value logs =
       frame.program.hasSink() ? frame.rows("log_divisor", OperandRole::Workspace) : frame.rows("lse", OperandRole::In);
-  return {logs, frame.rows("delta", OperandRole::Workspace)};
+  return {logs, withDelta ? frame.rows("delta", OperandRole::Workspace) : Value()};
 }
 
 static Value baseOf(KernelFrame &frame, Value logs) {
@@ -38,14 +38,18 @@ static Value baseOf(KernelFrame &frame, Value logs) {
                    [&](ValueRange x) { return frame.valueOf(frame.op.getBase(), atLse(frame, x[0])); });
 }
 
-RowValues loadRowValues(KernelFrame &frame, const RowViews &views, Value q0, bool withBase) {
+RowValues loadRowValues(KernelFrame &frame, const RowViews &views, Value q0, bool givesValues, bool withBase) {
   if (!views.logs)
     return {};
   RowValues rows;
   rows.logs = frame.loadRows("lse", views.logs, q0);
   if (withBase)
     rows.base = baseOf(frame, rows.logs);
-  rows.delta = frame.loadRows("delta", views.delta, q0);
+  if (views.delta)
+    rows.delta = frame.loadRows("delta", views.delta, q0);
+  if (rows.delta && frame.program.splitsGradient() && !givesValues)
+    rows.delta = frame.map("delta", rows.delta.getType(), rows.delta,
+                           [&](ValueRange x) { return frame.multiply(x[0], frame.constant(0.5f)); });
   return rows;
 }
 
@@ -166,6 +170,8 @@ ScoreTile scoresOf(KernelFrame &frame, const InputTiles &inputs, const TilePlace
   const bool marks = marksDropped(frame, tile);
   if (marks)
     tile.p = dropped(frame, tile, tile.p, "p", /*negates=*/true);
+  if (!inputs.v)
+    return tile;
   tile.dp = frame.product("dp", frame.scores(), inputs.gradient, inputs.v);
   if (!marks)
     tile.dp = dropped(frame, tile, tile.dp, "dp");

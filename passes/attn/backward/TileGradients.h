@@ -25,14 +25,16 @@ struct RowViews {
   Value logs; ///< LSE, or L = lse(LSE, divisor)
   Value delta;
 };
-RowViews declareRows(KernelFrame &frame);
+/// `withDelta`: the kernel computes dS.
+RowViews declareRows(KernelFrame &frame, bool withDelta = true);
 
 /// Vectors with a value per query of a tile; null where the normaliser has no statistics.
 struct RowValues {
   Value logs, base, delta; ///< if `base` is null, scoresOf computes the base from `logs`
 };
-/// Loads the values of the rows from `q0` on. `withBase` computes the base before delta is loaded.
-RowValues loadRowValues(KernelFrame &frame, const RowViews &views, Value q0, bool withBase = true);
+/// Loads the values of the rows from `q0` on. `givesValues` as in TilePlace; `withBase` computes the base before delta is
+/// loaded.
+RowValues loadRowValues(KernelFrame &frame, const RowViews &views, Value q0, bool givesValues, bool withBase = true);
 
 //===--- Values of an element ---===//
 
@@ -41,9 +43,9 @@ struct TilePlace {
   Value q0, k0;             ///< first query, without the query offset, and first key
   Value partial;            ///< the loop's partial flag
   const MaskSplit &mask;    ///< of the loop's domain
-  bool givesValues = false; ///< the loop also computes dV from P
+  bool givesValues = false; ///< the loop computes dV from P
 };
-/// Tiles of the four inputs.
+/// Tiles of the inputs. `v` is null in a loop that does not compute dP.
 struct InputTiles {
   Value q, k, v, gradient;
 };
@@ -59,7 +61,7 @@ struct ScoreTile {
   Value isMasked = {}; ///< whether the mask has been applied to the tile at least in part, as i1; null: never
 };
 
-/// Computes S, the scores x, P and dP of a tile. With row statistics (softmax) P is returned unmasked: hideWeights or
+/// Computes S, the scores x, P and, if there is V, dP of a tile. With row statistics (softmax) P is returned unmasked: hideWeights or
 /// scoreGradients masks P or dS later, so that the branch of the mask does not come between P and dS. Without row
 /// statistics the scores x are masked here, before P.
 ScoreTile scoresOf(KernelFrame &frame, const InputTiles &inputs, const TilePlace &at, RowValues rows);

@@ -181,8 +181,11 @@ Value Boxes::takeFreeBuffer(TileType output) {
     return output.getShape()[1] == type.getShape()[1] && output.bytes() <= type.bytes() &&
            output.getLayout() == type.getLayout();
   };
-  if (isFree(leftBuffer))
-    return std::exchange(leftBuffer, {});
+  for (Value buffer : llvm::reverse(leftBuffers))
+    if (isFree(buffer)) {
+      leftBuffers.remove(buffer);
+      return buffer;
+    }
   for (Value &buffer : storedBuffers)
     if (isFree(buffer))
       return std::exchange(buffer, {});
@@ -194,7 +197,7 @@ LogicalResult Boxes::storeByEngine(tile::StoreOp op) {
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
   TileType sharedType = stagedType(stacked(type), element);
-  Value near = leftBuffer, over = takeFreeBuffer(sharedType), shared;
+  Value near = leftBuffers.empty() ? Value() : leftBuffers.back(), over = takeFreeBuffer(sharedType), shared;
   {
     OpBuilder::InsertionGuard guard(builder);
     if (over)

@@ -92,8 +92,9 @@ protected:
   /// The thread of each warpgroup that stores boxes waits until TMA has read them.
   void waitForBoxes(Value threadId);
 
-  bool storesBoxes = false;           ///< whether the current role must still wait for TMA stores
-  Value leftBuffer;                   ///< buffer of a product's left operand that an output may overwrite, or null
+  bool storesBoxes = false; ///< whether the current role must still wait for TMA stores
+  /// Buffers of products' left operands that an output may overwrite, in the order of the products.
+  llvm::SetVector<Value> leftBuffers;
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands
   /// Shared memory of rings whose tiles another role stores; null once an output reuses that memory.
   SmallVector<Value> storedBuffers;

@@ -139,7 +139,7 @@ void Products::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
       // The buffer may be reused for an output only if each warpgroup reads its own rows alone: not if the operand is
       // stored by columns or exchanged between warps.
       if (!byColumns && !op.getLhs().getDefiningOp<sched::ExchangeOp>())
-        leftBuffer = leftRing;
+        leftBuffers.insert(leftRing);
       at = {leftStage, warpgroupRow(type), along};
       if (byColumns)
         std::swap(at[1], at[2]);
