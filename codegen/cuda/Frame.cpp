@@ -43,6 +43,12 @@ static std::string fixedExtents(const KernelSignature &signature) {
   return text;
 }
 
+static const char *orderOf(sched::LongTiles longest) {
+  return longest == sched::LongTiles::Last    ? ", last query tile first"
+         : longest == sched::LongTiles::First ? ", first key tile and many heads first"
+                                              : "";
+}
+
 /// Adds the rows of the header comment that describe the variant, the plan and the thread block.
 static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows &rows) {
   tile::PlanAttr plan = kernel.getPlan();
@@ -56,7 +62,7 @@ static void describePlan(KernelOp kernel, const KernelSignature &signature, Rows
   rows.push_back({"plan", (plan.getAxes().empty() ? "" : "tiles " + plan.sizesText() + ", ") +
                               std::to_string(plan.getWarps()) + " warps" +
                               (plan.getDvWarps() > 1 ? " (" + std::to_string(plan.getDvWarps()) + " split dv)" : "") +
-                              (kernel->hasAttr(sched::longestFirstAttr) ? ", last query tile first" : "")});
+                              orderOf(sched::longTilesOf(kernel))});
   rows.push_back({"block", std::to_string(kernel.getThreads()) + " threads, at least " +
                                std::to_string(kernel.getBlocksPerSm()) + " blocks on a multiprocessor, " +
                                std::to_string(kernel.getSharedBytes()) + " bytes of shared memory"});

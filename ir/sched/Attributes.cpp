@@ -238,7 +238,12 @@ LogicalResult SchedDialect::verifyOperationAttribute(Operation *op, NamedAttribu
     return verifyRoles(op, attribute.getValue());
   const bool isMark = llvm::is_contained({persistentAttr, longestFirstAttr, pingPongAttr, overlapAttr, stageBiasesAttr},
                                          attribute.getName().getValue());
-  if (isMark && (!isa<attune::tile::KernelOp, KernelOp>(op) || !isa<UnitAttr>(attribute.getValue())))
+  const bool hasEnd = attribute.getName() == longestFirstAttr && isa<StringAttr>(attribute.getValue());
+  if (hasEnd && cast<StringAttr>(attribute.getValue()) != firstTiles)
+    return op->emitOpError() << "has sched.longest_first = " << attribute.getValue() << "; write \"" << firstTiles
+                             << "\" where the first tiles of the grid's last axis have the most work, and no value "
+                                "where the last have";
+  if (isMark && (!isa<attune::tile::KernelOp, KernelOp>(op) || !(isa<UnitAttr>(attribute.getValue()) || hasEnd)))
     return op->emitOpError() << "has " << attribute.getName() << ", which is a mark of a kernel";
   if (isMark && attribute.getName() != longestFirstAttr && isa<attune::tile::KernelOp>(op) && !producerWarps(op))
     return op->emitOpError() << "has " << attribute.getName()

@@ -26,6 +26,20 @@ AtAttr attune::sched::earliestPlace(Value read, Block &block) {
   return first ? placeOf(first) : AtAttr();
 }
 
+LongTiles attune::sched::longTilesOf(Operation *kernel) {
+  Attribute mark = kernel->getAttr(longestFirstAttr);
+  return !mark ? LongTiles::None : isa<StringAttr>(mark) ? LongTiles::First : LongTiles::Last;
+}
+
+void attune::sched::setLongTiles(Operation *kernel, LongTiles longest) {
+  MLIRContext *context = kernel->getContext();
+  kernel->removeAttr(longestFirstAttr);
+  if (longest == LongTiles::First)
+    kernel->setAttr(longestFirstAttr, StringAttr::get(context, firstTiles));
+  else if (longest == LongTiles::Last)
+    kernel->setAttr(longestFirstAttr, UnitAttr::get(context));
+}
+
 int64_t attune::sched::producerWarps(Operation *kernel) {
   int64_t warps = 0;
   if (auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr); roles && !roles.empty())

@@ -52,13 +52,20 @@ inline constexpr llvm::StringLiteral ringAttr = "sched.ring";
 /// On a kernel: the roles of its warps, an array of RoleAttr.
 inline constexpr llvm::StringLiteral rolesAttr = "sched.roles";
 
-/// On a kernel, unit attributes of its schedule, in this order: blocks are persistent; tiles with the most work are
-/// scheduled first; warpgroups ping-pong (one runs its products while another runs its softmax); within a warpgroup the
+/// On a kernel, marks of its schedule, in this order: blocks are persistent; tiles with the most work are scheduled first
+/// (LongTiles); warpgroups ping-pong (one runs its products while another runs its softmax); within a warpgroup the
 /// product with V of a tile overlaps with the softmax of the next tile; producer warps copy dense biases to shared
 /// memory.
 inline constexpr llvm::StringLiteral persistentAttr = "sched.persistent", longestFirstAttr = "sched.longest_first",
                                      pingPongAttr = "sched.ping_pong", overlapAttr = "sched.overlap",
                                      stageBiasesAttr = "sched.stage_biases";
+
+/// At which end of the grid's last axis `sched.longest_first` says that tiles have the most work. As a unit attribute it
+/// means the last tiles (those of queries under a causal mask), as the string "first_tiles" the first (those of keys).
+enum class LongTiles { None, First, Last };
+inline constexpr llvm::StringLiteral firstTiles = "first_tiles";
+LongTiles longTilesOf(mlir::Operation *kernel);
+void setLongTiles(mlir::Operation *kernel, LongTiles longest);
 
 } // namespace attune::sched
 

@@ -31,7 +31,7 @@ struct ScheduleBlocks : attune::impl::ScheduleBlocksBase<ScheduleBlocks> {
       if (indices.empty())
         continue;
       auto builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
-      WorkOrder order(builder, kernel.getLoc(), kernel.getGrid(), {.longestFirst = true});
+      WorkOrder order(builder, kernel.getLoc(), kernel.getGrid(), {.longest = sched::LongTiles::Last});
       const SmallVector<Value> place = order.place(order.first());
       for (tile::BlockIndexOp index : indices) {
         index.getResult().replaceAllUsesWith(place[index.getPosition()]);

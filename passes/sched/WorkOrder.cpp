@@ -175,17 +175,19 @@ std::pair<Value, Value> WorkOrder::headAndPosition(Value number) {
 }
 
 Value WorkOrder::tileOf(Value position) {
-  if (!options.longestFirst)
+  const bool areLast = options.longest == sched::LongTiles::Last, inRounds = options.assignment == Assignment::Rounds;
+  if (!isUneven() || (!areLast && !inRounds))
     return position;
   Value tiles = tilesOfHead ? tilesOfHead : count(axes.size() - 1);
   Value last = tile::named(make<arith::SubIOp>(tiles, constant(1)), "last_tile");
-  if (options.assignment != Assignment::Rounds)
+  if (!inRounds)
     return make<arith::SubIOp>(last, position);
   if (axes.size() > 1) // with one axis the position is the number itself
     tile::named(position, "position");
   Value two = constant(2), half = tile::named(make<arith::DivUIOp>(position, two), "half_position");
   Value odd = arith::CmpIOp::create(builder, loc, Predicate::ne, make<arith::RemUIOp>(position, two), constant(0));
-  return arith::SelectOp::create(builder, loc, odd, half, make<arith::SubIOp>(last, half));
+  Value ofEnd = make<arith::SubIOp>(last, half);
+  return arith::SelectOp::create(builder, loc, odd, areLast ? half : ofEnd, areLast ? ofEnd : half);
 }
 
 SmallVector<Value> WorkOrder::place(Value number) {

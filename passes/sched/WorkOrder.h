@@ -3,31 +3,32 @@
 // A kernel's grid lists axes, for example [b, h, q by 128]. Each point of the grid is a tile of work and has a number.
 // A block takes a number and computes the position of its tile. `WorkOrder` writes that arithmetic, on unsigned 32-bit
 // integers, into the IR. The arithmetic depends on the grid alone. The grid's last axis is the tiled one; under a
-// causal mask its later tiles take longer. The axes before it are called leading axes here, and each point along them
+// causal mask its later tiles take longer if it has queries, its earlier ones if it has keys. The axes before it are called leading axes here, and each point along them
 // is called a head.
 //
-// Without an option, the last axis varies fastest. The option `longestFirst` (`sched.longest_first` of the kernel)
-// numbers the long tiles of a head first; the order also depends on how blocks take numbers (Once, here with
+// Without an option, the last axis varies fastest. The option `longest` (`sched.longest_first` of the kernel) numbers the
+// long tiles of a head first; the order also depends on how blocks take numbers (Once, here with
 // `rowsTogether` 0, Rounds or Claims, see below). In a grid of 2 heads of 3 tiles, the (head, tile) of each number is:
 //
 //     | number                 | 0     | 1     | 2     | 3     | 4     | 5     |
 //     |------------------------|-------|-------|-------|-------|-------|-------|
 //     | without an option      | (0,0) | (0,1) | (0,2) | (1,0) | (1,1) | (1,2) |
-//     | longestFirst, Once     | (0,2) | (0,1) | (0,0) | (1,2) | (1,1) | (1,0) |
-//     | longestFirst, Rounds   | (0,2) | (0,0) | (0,1) | (1,2) | (1,0) | (1,1) |
-//     | longestFirst, Claims   | (0,2) | (1,2) | (0,1) | (1,1) | (0,0) | (1,0) |
+//     | Last, Once             | (0,2) | (0,1) | (0,0) | (1,2) | (1,1) | (1,0) |
+//     | Last, Rounds           | (0,2) | (0,0) | (0,1) | (1,2) | (1,0) | (1,1) |
+//     | Last, Claims           | (0,2) | (1,2) | (0,1) | (1,1) | (0,0) | (1,0) |
+//     | First, Claims          | (0,0) | (1,0) | (0,1) | (1,1) | (0,2) | (1,2) |
 //
 // A grid of n blocks may have more tiles than blocks. A block takes the numbers of its tiles in one of three ways:
 //
 //   - Once: the block takes its own index. The grid has a block for each tile, and blocks start in the order of their
-//     indices as other blocks end. With `longestFirst`, tiles of several heads alternate, as in the last line of the
+//     indices as other blocks end. With `longest`, tiles of several heads alternate, as with Claims in the
 //     table. If heads came one after the other, the long tiles of the last head would start when nearly everything
 //     else is done, and the device would wait for these tiles (with 16 heads of 64 tiles, for an eighth of the run
 //     time). `rowsTogether` limits the number of heads that alternate, because the K and V of all these heads are read
 //     at the same time. The number of alternating heads is a power of two that comparisons choose, because divisions
 //     would delay a block's first copy. Heads of fewer than 8 tiles do not alternate: tiles of many such heads run at
 //     the same time anyway.
-//   - Rounds: in each round the block takes one of the next n numbers. With `longestFirst` and more tiles than blocks,
+//   - Rounds: in each round the block takes one of the next n numbers. With `longest` and more tiles than blocks,
 //     the block takes pairs of adjacent numbers. The tiles of a head are then numbered from both ends, so that all
 //     pairs take equally long. In the k-th set of n pairs, block b takes pair b + 5/8 n k (mod n). Where a head has an
 //     odd number of tiles, some pairs span two heads, and this shift spreads these pairs over the blocks.
@@ -55,12 +56,12 @@ public:
   enum class Assignment { Once, Rounds, Claims };
   struct Options {
     Assignment assignment = Assignment::Once;
-    bool longestFirst = false;
+    sched::LongTiles longest = sched::LongTiles::None;
     /// The first axis (the batch, for example) varies fastest: tiles (or pairs of tiles) that differ only in their
     /// batch have adjacent numbers, so that data which all batches read comes from L2. Not for `Claims`; no effect
     /// where the grid has fewer than two axes.
     bool acrossFirstAxis = false;
-    /// For `Once` with `longestFirst`: tiles of several heads alternate only as long as these heads together have at
+    /// For `Once` with `longest`: tiles of several heads alternate only as long as these heads together have at
     /// most this many rows. 0: tiles of different heads do not alternate.
     int64_t rowsTogether = 0;
   };
@@ -103,11 +104,12 @@ private:
   Value inOneIteration();
   bool inGroups() const {
     const bool together =
-        options.assignment == Assignment::Claims || (options.assignment == Assignment::Once && options.longestFirst &&
-                                                     options.rowsTogether && !options.acrossFirstAxis);
+        options.assignment == Assignment::Claims ||
+        (options.assignment == Assignment::Once && isUneven() && options.rowsTogether && !options.acrossFirstAxis);
     return together && axes.size() > 1;
   }
-  bool inPairs() const { return options.longestFirst && options.assignment == Assignment::Rounds; }
+  bool isUneven() const { return options.longest != sched::LongTiles::None; }
+  bool inPairs() const { return isUneven() && options.assignment == Assignment::Rounds; }
   /// Converts a number from the order with `acrossFirstAxis` to the order without it.
   Value alongFirstAxis(Value number);
   /// The head (null if the grid has one axis) and the tile's position in the order in which the head's tiles run.

@@ -421,7 +421,8 @@ static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) 
   Expected<void> good;
   visitSchedule(
       [&](std::string_view name, auto, const auto &value) {
-        const bool chosen = name == "tileQ" || name == "tileK" || name == "warps" || name == "stages";
+        const bool chosen =
+            name == "tileQ" || name == "tileK" || name == "warps" || name == "stages" || name == "longestFirst";
         if (good && value && !chosen &&
             int(*value) != (name == "dvWarps" || name == "blocksPerSm" || name == "queryStages"))
           good =
@@ -481,7 +482,12 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
   // The sum of the places of the loops' plans, the place of `keys`, and the plans.
   std::vector<std::pair<std::pair<size_t, size_t>, BackwardPlans>> ordered;
   size_t place = 0;
-  auto add = [&](const Plan &keys, bool accumulatesDq, bool separateDv = false) {
+  // Blocks start with the tiles that take longest. The kernel of a dense tensor's gradient, whose grid has tiles of queries
+  // and keys, decides for itself.
+  const bool firstKeys = request.fixed.longestFirst.value_or(firstKeysAreSeenMost(request.mask)),
+             lastRows = fixedOfQueries.longestFirst.value_or(lastRowsSeeMost(request.mask));
+  auto add = [&](Plan keys, bool accumulatesDq, bool separateDv = false) {
+    keys.longestFirst = firstKeys;
     // Without a loop over keys only the kernels of rows have a plan of queries.
     const bool loopsOverKeys = !accumulatesDq || request.elementGradients || request.denseGradients;
     std::vector<Plan> others;
@@ -489,8 +495,11 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
       others = accumulatesDq ? elements : warpgroupQueries;
     if (queries)
       others.insert(others.end(), queries->begin(), queries->end());
-    for (size_t i = 0; i < (loopsOverKeys ? others.size() : std::min<size_t>(1, others.size())); ++i)
+    for (size_t i = 0; i < (loopsOverKeys ? others.size() : std::min<size_t>(1, others.size())); ++i) {
+      if (loopsOverKeys && !request.denseGradients)
+        others[i].longestFirst = lastRows;
       ordered.push_back({{place + i, place}, {keys, others[i], accumulatesDq, separateDv}});
+    }
     ++place;
   };
   for (const Plan &keys : warpgroupPlans(request, arch, budget))

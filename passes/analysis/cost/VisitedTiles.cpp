@@ -286,6 +286,20 @@ static double keysSeen(const MaskRows &of, size_t first, size_t last) {
   return seen;
 }
 
+bool attune::firstKeysAreSeenMost(const MaskShape &mask) {
+  if (mask.kind != MaskShape::Kind::Rows)
+    return lastRowsSeeMost(mask);
+  const MaskRows &longest = *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
+  const int64_t half = longest.keys / 2;
+  int64_t first = 0, last = 0; // pairs of a row and a visible key of each half
+  for (const std::vector<MaskRows::Keys> &row : longest.rows)
+    for (const MaskRows::Keys &keys : row) {
+      first += std::max<int64_t>(std::min(keys.end, half) - keys.begin, 0);
+      last += std::max<int64_t>(keys.end - std::max(keys.begin, half), 0);
+    }
+  return double(first) > 1.3 * double(last);
+}
+
 bool attune::lastRowsSeeMost(const MaskShape &mask) {
   if (mask.kind == MaskShape::Kind::Band)
     return mask.right < MaskShape::unlimited && mask.left >= MaskShape::unlimited;

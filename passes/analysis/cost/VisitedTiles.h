@@ -25,5 +25,7 @@ TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK);
 /// tiles, so that short tiles fill the gaps at the end of the kernel. Otherwise adjacent row tiles, which read the same
 /// keys, run at the same time. Unknown masks count as causal.
 bool lastRowsSeeMost(const MaskShape &mask);
+/// Whether clearly more rows see the first half of the keys than the second half. Unknown masks count as causal.
+bool firstKeysAreSeenMost(const MaskShape &mask);
 
 } // namespace attune

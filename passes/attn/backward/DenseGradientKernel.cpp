@@ -149,7 +149,7 @@ void writeDenseGradientKernel(KernelFrame &frame, const CapturedGradient &gradie
   if (frame.plan.getPersistent())
     frame.kernel->setAttr(sched::persistentAttr, frame.builder.getUnitAttr());
   if (frame.plan.getLongestFirst())
-    frame.kernel->setAttr(sched::longestFirstAttr, frame.builder.getUnitAttr());
+    sched::setLongTiles(frame.kernel, sched::LongTiles::Last);
   // The launch skips this kernel if no two batches or heads share an element of the tensor: the main loop has then
   // written the gradient.
   if (isWrittenByLoop(gradient))

@@ -2,6 +2,8 @@
 
 #include "passes/attn/backward/KernelFrame.h"
 
+#include "passes/attn/TileSize.h"
+
 namespace attune::backward {
 
 /// D and Dv as the tiles of a kernel pad them. Only a loop over queries with roles that computes dQ splits its columns.
@@ -12,9 +14,18 @@ static LoopColumns paddedColumns(BackwardProgram &program, attn::PlanAttr plan, 
                             splits ? columnSplitsOf(plan.getTileQ(), plan.getWarps()) : 1);
 }
 
+/// The plan of a kernel. A `Rows` kernel takes at most 64 rows of a large head dim, so that several blocks fit on a
+/// multiprocessor: while one waits for its copies, another computes.
+static attn::PlanAttr planOfKernel(BackwardProgram &program, Work work) {
+  if (work != Work::Rows || program.op.getHeadDimV() <= 64)
+    return work == Work::LoopOverQueries ? program.keysPlan : program.queriesPlan;
+  Plan plan = planOf(program.queriesPlan);
+  plan.tileQ = std::min(plan.tileQ, 64);
+  return planAttr(program.queriesPlan.getContext(), plan);
+}
+
 KernelFrame::KernelFrame(BackwardProgram &program, const Twine &suffix, ArrayRef<StringRef> axes, Work work)
-    : TileWriter(program.op), program(program),
-      plan(work == Work::LoopOverQueries ? program.keysPlan : program.queriesPlan),
+    : TileWriter(program.op), program(program), plan(planOfKernel(program, work)),
       columns(paddedColumns(program, plan, work)) {
   SmallVector<Attribute> grid;
   for (StringRef each : axes)

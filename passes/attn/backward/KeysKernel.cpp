@@ -133,6 +133,8 @@ static Carried loopOverGroup(KernelFrame &frame, QueryLoop &of, ArrayRef<Value> 
 }
 
 static void writeLoopOverQueries(KernelFrame &frame, QueryLoop of) {
+  if (frame.plan.getLongestFirst())
+    sched::setLongTiles(frame.kernel, sched::LongTiles::First);
   BlockValues &values = frame.values;
   values.b = frame.b = frame.blockIndex("b", "b");
   Value kvHead = frame.blockIndex("hkv", "hkv");

@@ -8,6 +8,8 @@ namespace attune::backward {
 void writeQueriesKernel(KernelFrame &frame) {
   BackwardProgram &program = frame.program;
   const bool withQueries = !program.accumulatesDq();
+  if (frame.plan.getLongestFirst())
+    sched::setLongTiles(frame.kernel, sched::LongTiles::Last);
   BlockValues &values = frame.values;
   values.b = frame.b = frame.blockIndex("b", "b");
   Value head = frame.blockIndex("h", "h"), q0 = values.q0 = frame.blockIndex("q", "q0");

@@ -56,7 +56,7 @@ LogicalResult KernelExpander::expandWork(Block &body, bool waits) {
   workBlock = &work.getBody().front();
   builder.setInsertionPointToStart(workBlock);
   place = WorkOrder(builder, loc, kernel.getGrid(),
-                    {.longestFirst = kernel->hasAttr(sched::longestFirstAttr),
+                    {.longest = sched::longTilesOf(kernel),
                      .rowsTogether = rowsInHalfOfLevel2(kernel.getOperandsAttr(), kernel.getGrid())})
               .place(work.getNumber());
   slices.clear();

@@ -37,7 +37,7 @@ WorkOrder WarpSpecializer::workOrder(WorkOrder::Assignment assignment) {
           loc,
           kernel.getGrid(),
           {.assignment = assignment,
-           .longestFirst = kernel->hasAttr(sched::longestFirstAttr),
+           .longest = sched::longTilesOf(kernel),
            .acrossFirstAxis = windows && shared && assignment != WorkOrder::Assignment::Claims,
            .rowsTogether = rowsInHalfOfLevel2(kernel.getOperandsAttr(), kernel.getGrid())}};
 }
