@@ -127,7 +127,8 @@ TEST_CASE("all plans fit, each once, and those of deterministic gradients add no
           for (size_t j = 0; j < i; ++j)
             REQUIRE_FALSE((*plans)[j] == plan);
           adds |= plan.accumulatesDq;
-          CHECK((plan.accumulatesDq || !plan.keys.producerWarps));
+          CHECK_FALSE((plan.separateDv && (plan.accumulatesDq || !plan.keys.producerWarps)));
+          CHECK_FALSE((deterministic && plan.accumulatesDq));
           if (!plan.keys.producerWarps)
             CHECK(tileBytes(request, plan.keys, true) <= int64_t((*archInfo(arch))->sharedBytesPerBlock));
         }
@@ -251,10 +252,71 @@ TEST_CASE("head dims whose columns of dQ are no whole panels for each warpgroup 
   CHECK(shared.dv == 48);
   CHECK(whole.d == 80);
   CHECK(whole.dv == 48);
-  // Accumulators of more columns leave no registers.
-  for (int headDim : {136, 256}) {
-    Expected<BackwardPlans> plans = chooseBackwardPlans(makeRequest("sm_90a", headDim, headDim));
+}
+
+TEST_CASE("where five products do not fit or add in any order, warpgroups compute seven or eight", "[backward-plan]") {
+  auto choose = [](const PlanRequest &request) {
+    Expected<BackwardPlans> plans = chooseBackwardPlans(request);
     REQUIRE(plans);
-    CHECK(plans->keys.producerWarps == 0);
-  }
+    return *plans;
+  };
+  PlanRequest request = makeRequest("sm_90a", 64, 64);
+  CHECK(choose(request).accumulatesDq);
+  request.deterministic = true;
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 128, 8 warps, 2 stages");
+  CHECK_FALSE(choose(request).separateDv);
+  CHECK(choose(request).queries.producerWarps == 4);
+  request.headDim = request.headDimV = 128;
+  CHECK(textOf(request) == "64 x 128, 8 warps, 2 stages; 128 x 128, 8 warps, 2 stages");
+  // A thread has no registers for dK and dV.
+  for (bool deterministic : {false, true})
+    for (auto [headDim, headDimV] : {std::pair(136, 136), {192, 128}, {256, 256}}) {
+      request = makeRequest("sm_90a", headDim, headDimV);
+      request.deterministic = deterministic;
+      INFO(fmt::format("D {} x {}", headDim, headDimV));
+      const BackwardPlans plans = choose(request);
+      CHECK(textOf(request) == "64 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages");
+      CHECK((plans.separateDv && !plans.accumulatesDq));
+      // Of D 256 two stages of K and V, or of Q and dO, do not fit.
+      CHECK(std::pair(plans.keys.dpStages, plans.queries.dpStages) ==
+            (headDim == 256 ? std::pair(1, 1) : std::pair(0, 0)));
+    }
+  // dQ beside what a loop over keys adds to captured tensors; blocks of a pattern that see other keys; a sum per key and
+  // head; more columns than registers.
+  request.elementGradients = true;
+  CHECK(std::pair(choose(request).keys.producerWarps, choose(request).queries.producerWarps) == std::pair(4, 0));
+  request.elementGradients = false;
+  request.patternRows = request.patternColumns = 64;
+  CHECK(std::pair(choose(request).keys.producerWarps, choose(request).queries.producerWarps) == std::pair(4, 0));
+  request.patternRows = request.patternColumns = 0;
+  request.sumsByHead = true;
+  CHECK(choose(request).keys.producerWarps == 0);
+  CHECK(choose(makeRequest("sm_90a", 512, 512)).keys.producerWarps == 0);
+  CHECK(choose(makeRequest("sm_90a", 256, 256, 4)).keys.producerWarps == 0);
+  CHECK(choose(makeRequest("sm_90", 256, 256)).keys.producerWarps == 0);
+}
+
+TEST_CASE("both loops of the backward pass start with the tiles that take longest", "[backward-plan]") {
+  PlanRequest request = makeRequest("sm_90a", 256, 256);
+  auto order = [&] {
+    Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+    REQUIRE(plans);
+    return std::pair(plans->keys.longestFirst, plans->queries.longestFirst);
+  };
+  CHECK(order() == std::pair(false, false));
+  request.mask = MaskShape::causal();
+  CHECK(order() == std::pair(true, true));
+  request.arch = "sm_80";
+  CHECK(order() == std::pair(true, true));
+  request.mask = MaskShape::band(256, 0); // a window
+  CHECK(order() == std::pair(false, false));
+  request.mask = MaskShape::causal();
+  request.fixed.longestFirst = false;
+  CHECK(order() == std::pair(false, false));
+  // All queries see the last of 8192 keys, half of them the first.
+  MaskRows rows{.queries = 4096, .keys = 8192, .rowsEach = 2048};
+  rows.rows = {{{4096, 4096, 8192, 8192}}, {{0, 0, 8192, 8192}}};
+  request.fixed = {};
+  request.mask = MaskShape::byRows({rows}, false);
+  CHECK(order() == std::pair(false, true));
 }

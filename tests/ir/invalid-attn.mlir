@@ -317,7 +317,7 @@ func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k
 
 // -----
 
-// expected-error @+1 {{with producer warps, 4 of them, `warps` are whole warpgroups and tile_q has 16 rows for each warp}}
+// expected-error @+1 {{with producer warps, 4 of them, `warps` are whole warpgroups and tile_q (tile_k in a loop over queries) has 16 rows for each warp}}
 func.func private @bad() attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 8, stages = 2, q_registers = false, blocks_per_sm = 1, longest_first = true, producer_warps = 8>}
 
 // -----

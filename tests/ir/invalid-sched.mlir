@@ -1211,6 +1211,12 @@ tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_
 
 // -----
 
+// expected-error @+1 {{has sched.longest_first = "last"; write "first_tiles" where the first tiles of the grid's last axis have the most work, and no value where the last have}}
+tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.longest_first = "last"} {
+}
+
+// -----
+
 // expected-error @+1 {{has sched.roles of [1]; they stand on a tile.kernel, as [#sched.role<"producer", warps 4, registers 24>, ...]}}
 tile.kernel @bad() grid [] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [1]} {
 }

@@ -14,6 +14,7 @@
 
 using namespace mlir;
 using namespace attune;
+using sched::LongTiles;
 
 using Place = std::vector<uint32_t>;
 
@@ -145,11 +146,11 @@ std::vector<Grid> grids() {
 std::vector<WorkOrder::Options> allOptions() {
   std::vector<WorkOrder::Options> all;
   for (auto deal : {WorkOrder::Assignment::Once, WorkOrder::Assignment::Rounds, WorkOrder::Assignment::Claims})
-    for (bool longestFirst : {false, true})
+    for (LongTiles longest : {LongTiles::None, LongTiles::First, LongTiles::Last})
       for (bool across : {false, true})
         if (!across || deal != WorkOrder::Assignment::Claims)
           for (int64_t rows : {0, 64, 1024, 1 << 20})
-            all.push_back({deal, longestFirst, across, rows});
+            all.push_back({deal, longest, across, rows});
   return all;
 }
 
@@ -190,10 +191,10 @@ TEST_CASE("each number below the total is another place of the grid") {
 TEST_CASE("each tile is in one round of one block") {
   WorkOrders orders;
   for (Grid grid : grids())
-    for (bool longestFirst : {false, true})
+    for (LongTiles longest : {LongTiles::None, LongTiles::First, LongTiles::Last})
       for (uint32_t blocks = 1; blocks <= tilesOf(grid) + 1; ++blocks) {
         grid.launch.blocks = blocks;
-        const Arithmetic work = orders.of(grid, {WorkOrder::Assignment::Rounds, longestFirst});
+        const Arithmetic work = orders.of(grid, {WorkOrder::Assignment::Rounds, longest});
         std::set<uint32_t> numbers;
         for (uint32_t block = 0; block < blocks; ++block) {
           grid.launch.block = block;
@@ -203,7 +204,7 @@ TEST_CASE("each tile is in one round of one block") {
             number = work.nextOf(grid.launch, count);
           }
         }
-        INFO(blocks << " blocks, " << (longestFirst ? "longest first" : "in order"));
+        INFO(blocks << " blocks, " << (longest == LongTiles::None ? "in order" : "longest first"));
         CHECK(numbers.size() == tilesOf(grid));
       }
 }
@@ -214,16 +215,25 @@ TEST_CASE("the orders of the header's table") {
   const Grid grid{{{"h", 1}, {"q", 128}}, {{{"h", 2}, {"q", 300}}, /*blocks=*/6}};
   using Assignment = WorkOrder::Assignment;
   CHECK(pingPong(orders, grid, {}) == Places{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}});
-  CHECK(pingPong(orders, grid, {Assignment::Once, true}) == Places{{0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 1}, {1, 0}});
-  CHECK(pingPong(orders, grid, {Assignment::Rounds, true}) == Places{{0, 2}, {0, 0}, {0, 1}, {1, 2}, {1, 0}, {1, 1}});
-  CHECK(pingPong(orders, grid, {Assignment::Claims, true}) == Places{{0, 2}, {1, 2}, {0, 1}, {1, 1}, {0, 0}, {1, 0}});
-  // Of the first axis' places side by side: single tiles, as pairs would be of two of them, or pairs.
-  CHECK(pingPong(orders, grid, {Assignment::Once, false, true}) ==
+  CHECK(pingPong(orders, grid, {Assignment::Once, LongTiles::Last}) ==
+        Places{{0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 1}, {1, 0}});
+  CHECK(pingPong(orders, grid, {Assignment::Rounds, LongTiles::Last}) ==
+        Places{{0, 2}, {0, 0}, {0, 1}, {1, 2}, {1, 0}, {1, 1}});
+  CHECK(pingPong(orders, grid, {Assignment::Claims, LongTiles::Last}) ==
+        Places{{0, 2}, {1, 2}, {0, 1}, {1, 1}, {0, 0}, {1, 0}});
+  CHECK(pingPong(orders, grid, {Assignment::Once, LongTiles::First}) ==
+        Places{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}});
+  CHECK(pingPong(orders, grid, {Assignment::Rounds, LongTiles::First}) ==
+        Places{{0, 0}, {0, 2}, {0, 1}, {1, 0}, {1, 2}, {1, 1}});
+  CHECK(pingPong(orders, grid, {Assignment::Claims, LongTiles::First}) ==
         Places{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}});
-  CHECK(pingPong(orders, grid, {Assignment::Rounds, true, true}) ==
+  // Of the first axis' places side by side: single tiles, as pairs would be of two of them, or pairs.
+  CHECK(pingPong(orders, grid, {Assignment::Once, LongTiles::None, true}) ==
+        Places{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 2}, {1, 2}});
+  CHECK(pingPong(orders, grid, {Assignment::Rounds, LongTiles::Last, true}) ==
         Places{{0, 2}, {1, 2}, {0, 0}, {1, 0}, {0, 1}, {1, 1}});
   const Grid even{{{"h", 1}, {"q", 128}}, {{{"h", 2}, {"q", 512}}}};
-  CHECK(pingPong(orders, even, {Assignment::Rounds, true, true}) ==
+  CHECK(pingPong(orders, even, {Assignment::Rounds, LongTiles::Last, true}) ==
         Places{{0, 3}, {0, 0}, {1, 3}, {1, 0}, {0, 2}, {0, 1}, {1, 2}, {1, 1}});
 }
 
@@ -231,9 +241,9 @@ TEST_CASE("heads whose rows fit together start together, longest first") {
   WorkOrders orders;
   // 5 heads of 8 tiles of 16 rows. Of 300 rows, 256 are two heads: 2, 2 and 1.
   const Grid grid{{{"h", 1}, {"q", 16}}, {{{"h", 5}, {"q", 128}}}};
-  const WorkOrder::Options two{.longestFirst = true, .rowsTogether = 300},
-      all{.longestFirst = true, .rowsTogether = 1 << 20}, unordered{.rowsTogether = 300},
-      across{.longestFirst = true, .acrossFirstAxis = true, .rowsTogether = 300};
+  const WorkOrder::Options two{.longest = LongTiles::Last, .rowsTogether = 300},
+      all{.longest = LongTiles::Last, .rowsTogether = 1 << 20}, unordered{.rowsTogether = 300},
+      across{.longest = LongTiles::Last, .acrossFirstAxis = true, .rowsTogether = 300};
   const auto places = pingPong(orders, grid, two);
   CHECK(std::vector(places.begin(), places.begin() + 5) ==
         std::vector<std::pair<uint32_t, uint32_t>>{{0, 7}, {1, 7}, {0, 6}, {1, 6}, {0, 5}});
@@ -243,10 +253,11 @@ TEST_CASE("heads whose rows fit together start together, longest first") {
   CHECK(pingPong(orders, grid, all)[4] == std::pair(4u, 7u));
   // Not in order of rows, nor where tiles of the first axis' places stand side by side already.
   CHECK(pingPong(orders, grid, unordered) == pingPong(orders, grid, {}));
-  CHECK(pingPong(orders, grid, across) == pingPong(orders, grid, {.longestFirst = true, .acrossFirstAxis = true}));
+  CHECK(pingPong(orders, grid, across) ==
+        pingPong(orders, grid, {.longest = LongTiles::Last, .acrossFirstAxis = true}));
   // Heads of 7 tiles stand alone.
   const Grid few{{{"h", 1}, {"q", 16}}, {{{"h", 5}, {"q", 112}}}};
-  CHECK(pingPong(orders, few, all) == pingPong(orders, few, {.longestFirst = true}));
+  CHECK(pingPong(orders, few, all) == pingPong(orders, few, {.longest = LongTiles::Last}));
 }
 
 TEST_CASE("what half of level 2 holds follows from the operands that are streamed") {
@@ -270,14 +281,14 @@ TEST_CASE("three blocks of 128 rows claim tiles of one head at a time") {
   // 5 heads in groups of at most 6 * 128 / 384 = 2: 2, 2 and 1.
   const Grid grid{{{"h", 1}, {"q", 128}}, {{{"h", 5}, {"q", 256}}, /*blocks=*/6}};
   using Places = std::vector<std::pair<uint32_t, uint32_t>>;
-  CHECK(pingPong(orders, grid, {WorkOrder::Assignment::Claims, false}) ==
+  CHECK(pingPong(orders, grid, {WorkOrder::Assignment::Claims, LongTiles::None}) ==
         Places{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {3, 0}, {2, 1}, {3, 1}, {4, 0}, {4, 1}});
 }
 
 TEST_CASE("pairs of rounds are neighbours, shifted by the golden section") {
   WorkOrders orders;
   Grid grid{{{"h", 1}, {"q", 128}}, {{{"h", 8}, {"q", 1024}}, /*blocks=*/8}};
-  const Arithmetic work = orders.of(grid, {WorkOrder::Assignment::Rounds, true});
+  const Arithmetic work = orders.of(grid, {WorkOrder::Assignment::Rounds, LongTiles::Last});
   // Block 1: pair 1 of the first 8 pairs; then 1 + 5 of the next.
   grid.launch.block = 1;
   CHECK(work.firstOf(grid.launch) == 2);

@@ -128,8 +128,7 @@ private:
     const double biases = double(request.heads) * tiles.visited * elements * request.biasBytes;
     BackwardKernelCost cost = ofBytes(std::move(name), read + planes + biases, written);
     const double d = double(roundUp(request.headDim, 16)), dv = double(roundUp(request.headDimV, 16));
-    const double products =
-        (score.needsProduct ? d : 0) + (of.dk || of.dq ? dv : 0) + (of.dk + of.dq) * d + of.dv * dv;
+    const double products = (score.needsProduct ? d : 0) + (of.dk || of.dq ? dv : 0) + (of.dk + of.dq) * d + of.dv * dv;
     const double heads = double(request.batch * request.heads), visited = heads * tiles.visited;
     cost.flops = 2 * products * elements * visited;
     const double cycles = arch.smCount * arch.clockGHz * 1e9;
