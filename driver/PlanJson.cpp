@@ -120,11 +120,11 @@ std::string attune::driver::fullPlanText(const PassPlan &plan) {
   if (const Plan *forward = std::get_if<Plan>(&plan))
     return fullPlanText(*forward);
   const auto &[keys, queries, accumulatesDq, separateDv] = std::get<BackwardPlans>(plan);
-  return fmt::format("{} {}; {} {}",
-                     accumulatesDq ? "dQ, dK, dV"
-                     : separateDv  ? "dK and dV apart"
-                                   : "dK, dV",
-                     fullPlanText(keys), accumulatesDq ? "rows" : "dQ", fullPlanText(queries));
+  const char *sums = accumulatesDq ? "dQ, dK, dV" : separateDv ? "dK and dV apart" : "dK, dV";
+  Plan inOrder = keys; // the blocks of a loop over queries start with the first keys
+  inOrder.longestFirst = false;
+  return fmt::format("{} {}{}; {} {}", sums, fullPlanText(inOrder), keys.longestFirst ? ", first keys first" : "",
+                     accumulatesDq ? "rows" : "dQ", fullPlanText(queries));
 }
 
 ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,

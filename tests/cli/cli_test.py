@@ -376,7 +376,7 @@ class Cli(unittest.TestCase):
         self.assertIn("other.json: it is not what attune cache plans export writes", self.err)
         # The backward pass, whose plan names both loops.
         text = self.attune("tune", "causal", "--backward", "--deterministic", *shape, "--candidates", 2, "--budget", 1, "--top", 0, *cache)
-        self.assertRegex(text, r"\n +[0-9.]+ us dK, dV [0-9x ]+; dQ [0-9x ]+; the cost model's choice for any size\n")
+        self.assertRegex(text, r"\n +[0-9.]+ us dK, dV [0-9x ]+, first keys first; dQ [0-9x ]+, last rows first; the cost model's choice for any size\n")
         backward = self.json("tune", "causal", "--backward", "--deterministic", *shape, "--resume", *cache)
         self.assertEqual((backward["pass"], backward["results"][0]["resumed"]), ("backward", True))
         line = next(line for line in self.attune("cache", "plans", *cache).splitlines() if "causal, backward" in line)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <span>
 
 using namespace attune;
 
@@ -154,7 +155,7 @@ private:
 /// A candidate with warpgroup-level products. Rows of its products are keys: a warp has 16 rows of dK, dV, S^T and
 /// dP^T.
 struct WarpgroupTiles {
-  int tileQ, tileK, warps, stages, blocksPerSm = 1, dpStages = 0;
+  int tileQ, tileK, warps, stages, blocksPerSm = 1;
 };
 /// The model chooses the first of `chosenTiles` that fits. Only a measurement can prefer the others.
 constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2, 2}, {64, 64, 4, 2},
@@ -236,7 +237,6 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
   plan.warps = tiles.warps;
   plan.stages = tiles.stages;
   plan.blocksPerSm = tiles.blocksPerSm;
-  plan.dpStages = tiles.dpStages;
   plan.producerWarps = 4;
   return plan;
 }
@@ -281,12 +281,11 @@ namespace {
 enum class Sums { DkDv, Dk, Dv, Dq };
 } // namespace
 
-/// The model chooses the first of these tiles that fits. A loop in which dP alone reads some of the copied tiles may have
-/// fewer stages of these.
-constexpr WarpgroupTiles warpgroupKeyTiles[] = {
-    {128, 128, 8, 2}, {64, 128, 8, 2}, {64, 128, 8, 2, 1, /*dpStages=*/1}, {64, 64, 4, 2}};
-constexpr WarpgroupTiles warpgroupQueryTiles[] = {
-    {128, 128, 8, 2}, {128, 64, 8, 2}, {128, 64, 8, 2, 1, /*dpStages=*/1}, {64, 64, 4, 2}};
+/// The model chooses the first of these tiles that fits. Only a measurement can prefer those of `other...`.
+constexpr WarpgroupTiles warpgroupKeyTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2}},
+                         otherKeyTiles[] = {{96, 128, 8, 2}, {32, 128, 8, 2}, {64, 128, 8, 3}},
+                         warpgroupQueryTiles[] = {
+                             {128, 128, 8, 2}, {128, 64, 8, 2}, {64, 64, 4, 2}, {128, 96, 8, 2}, {128, 64, 8, 3}};
 
 /// Registers per thread of the sums, S and dP, for 16 rows a warp.
 static int64_t sumRegisters(const PlanRequest &request, const Plan &plan, Sums sums) {
@@ -325,7 +324,8 @@ static int64_t sumSharedBytes(const PlanRequest &request, const Plan &plan, Sums
 
 /// The plans of loops for all of `each`, at warpgroup level and without additions to memory, the model's choice first.
 static std::vector<Plan> warpgroupSumPlans(const PlanRequest &request, const ArchInfo &arch, const PlanChoice &fixed,
-                                           int64_t budget, std::initializer_list<Sums> each) {
+                                           int64_t budget, std::span<const WarpgroupTiles> candidates,
+                                           std::initializer_list<Sums> each) {
   std::vector<Plan> plans;
   const bool overKeys = *each.begin() == Sums::Dq;
   // Sums per key of captured tensors take a loop over heads around the loop over tiles, which roles do not serve. A loop
@@ -334,20 +334,25 @@ static std::vector<Plan> warpgroupSumPlans(const PlanRequest &request, const Arc
   if (!arch.hasProducers() || request.elementBytes != 2 || request.sumsByHead ||
       (overKeys && (request.elementGradients || request.denseGradients || hasSmallBlocks(request))))
     return plans;
-  for (const WarpgroupTiles &tiles : overKeys ? warpgroupQueryTiles : warpgroupKeyTiles) {
-    std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed);
-    // A plan with fewer stages is for head dims that do not fit otherwise.
-    if (!plan || (plan->dpStages && !plans.empty()))
-      continue;
-    for (bool stageBiases : {true, false}) {
-      plan->stageBiases = stageBiases;
-      if (stageBiases <= (request.biases > 0) && std::ranges::all_of(each, [&](Sums sums) {
-            return sumRegisters(request, *plan, sums) <= mostWarpgroupRegisters &&
-                   sumSharedBytes(request, *plan, sums) <= mostSharedBytes(arch, *plan, budget);
-          }))
-        plans.push_back(*plan);
-    }
-  }
+  auto fits = [&](const Plan &plan) {
+    return std::ranges::all_of(each, [&](Sums sums) {
+      return sumRegisters(request, plan, sums) <= mostWarpgroupRegisters &&
+             sumSharedBytes(request, plan, sums) <= mostSharedBytes(arch, plan, budget);
+    });
+  };
+  for (const WarpgroupTiles &tiles : candidates)
+    if (std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed))
+      for (bool stageBiases : {true, false}) {
+        if (stageBiases && !request.biases)
+          continue;
+        plan->stageBiases = stageBiases;
+        plan->dpStages = 0;
+        // dP frees its tile early in an iteration, so that one stage less costs little.
+        if (!fits(*plan))
+          plan->dpStages = plan->stages - 1;
+        if (fits(*plan))
+          plans.push_back(*plan);
+      }
   return plans;
 }
 
@@ -478,7 +483,8 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
   const Expected<std::vector<Plan>> warps = overQueries.candidates(),
                                     queries = Loop(request, arch, budget, Loop::Queries, fixedOfQueries).candidates();
   const std::vector<Plan> elements = warpgroupElementPlans(request, arch, fixedOfQueries, budget),
-                          warpgroupQueries = warpgroupSumPlans(request, arch, fixedOfQueries, budget, {Sums::Dq});
+                          warpgroupQueries =
+                              warpgroupSumPlans(request, arch, fixedOfQueries, budget, warpgroupQueryTiles, {Sums::Dq});
   // The sum of the places of the loops' plans, the place of `keys`, and the plans.
   std::vector<std::pair<std::pair<size_t, size_t>, BackwardPlans>> ordered;
   size_t place = 0;
@@ -504,10 +510,12 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
   };
   for (const Plan &keys : warpgroupPlans(request, arch, budget))
     add(keys, /*accumulatesDq=*/true);
-  for (const Plan &keys : warpgroupSumPlans(request, arch, request.fixed, budget, {Sums::DkDv}))
-    add(keys, /*accumulatesDq=*/false);
-  for (const Plan &keys : warpgroupSumPlans(request, arch, request.fixed, budget, {Sums::Dv, Sums::Dk}))
-    add(keys, /*accumulatesDq=*/false, /*separateDv=*/true);
+  for (std::span<const WarpgroupTiles> tiles : {std::span<const WarpgroupTiles>(warpgroupKeyTiles), {otherKeyTiles}}) {
+    for (const Plan &keys : warpgroupSumPlans(request, arch, request.fixed, budget, tiles, {Sums::DkDv}))
+      add(keys, /*accumulatesDq=*/false);
+    for (const Plan &keys : warpgroupSumPlans(request, arch, request.fixed, budget, tiles, {Sums::Dv, Sums::Dk}))
+      add(keys, /*accumulatesDq=*/false, /*separateDv=*/true);
+  }
   for (const Plan &keys : warps ? *warps : std::vector<Plan>()) {
     const bool mayAdd = mayAddQueries(request, arch) && overQueries.hasRoomForQueries(keys);
     add(keys, mayAdd && isDear(request));
