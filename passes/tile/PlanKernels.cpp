@@ -72,13 +72,8 @@ void write(tile::KernelOp kernel, const KernelPlan &plan, ArrayRef<tile::LoadOp>
   MLIRContext *context = kernel.getContext();
   kernel.setPlanAttr(tile::PlanAttr::make(context, dividedAxes(kernel), plan.warps, plan.blocksPerSm));
   kernel->removeAttr(sched::rolesAttr);
-  if (plan.producerWarps) {
-    auto role = [&](StringRef name, int64_t warps) {
-      return sched::RoleAttr::get(context, StringAttr::get(context, name), warps, /*registers=*/0);
-    };
-    kernel->setAttr(sched::rolesAttr,
-                    ArrayAttr::get(context, {role("producer", plan.producerWarps), role("consumer", plan.warps)}));
-  }
+  if (plan.producerWarps)
+    kernel->setAttr(sched::rolesAttr, sched::rolesOf(context, plan.producerWarps, plan.warps));
   for (tile::LoadOp load : rings)
     if (plan.stages)
       load->setAttr(sched::ringAttr, sched::RingAttr::get(context, plan.stages));
