@@ -81,7 +81,14 @@ void write(tile::KernelOp kernel, const KernelPlan &plan, ArrayRef<tile::LoadOp>
       load->removeAttr(sched::ringAttr);
 }
 
-/// The plans of all combinations of warps, producer warps, stages and blocks per multiprocessor.
+/// The roles that the text gives to a kernel without a plan; null if it gives none.
+ArrayAttr givenRoles(tile::KernelOp kernel) {
+  auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr);
+  return roles && !roles.empty() ? roles : ArrayAttr();
+}
+
+/// The plans of all combinations of warps, producer warps, stages and blocks per multiprocessor. Roles that the text
+/// gives determine the warps.
 SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch, ArrayRef<tile::LoadOp> rings) {
   const int64_t rows = mostRows(kernel);
   SmallVector<KernelPlan> plans;
@@ -91,13 +98,23 @@ SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch
         if (blocks == 1 || 32 * blocks * (warps + producers) <= arch.maxThreadsPerSM)
           plans.push_back({warps, producers, stages, blocks});
   };
-  const int64_t warps = rows / rowsOfWarp;
-  if (arch.hasProducers() && rows == warps * rowsOfWarp && warps <= mostWarps && warps % warpsOfWarpgroup == 0 &&
-      llvm::any_of(dividedAxes(kernel), [&](const auto &axis) { return axis.second == rows; })) {
-    write(kernel, {warps, warpsOfWarpgroup}, {});
-    if (whyNoProducers(kernel, /*ordersChosen=*/false).empty())
-      add(warps, warpsOfWarpgroup);
+  auto canHaveProducers = [&](const KernelPlan &plan) {
+    if (!arch.hasProducers())
+      return false;
+    write(kernel, plan, {});
+    return whyNoProducers(kernel, /*ordersChosen=*/false).empty();
+  };
+  if (const ArrayAttr roles = givenRoles(kernel)) {
+    const int64_t warps = cast<sched::RoleAttr>(roles.getValue().back()).getWarps();
+    const int64_t producers = sched::producerWarps(kernel);
+    add(warps, canHaveProducers({warps, producers}) ? producers : 0); // else tile-choose-path removes the roles
+    return plans;
   }
+  const int64_t warps = rows / rowsOfWarp;
+  if (rows == warps * rowsOfWarp && warps <= mostWarps && warps % warpsOfWarpgroup == 0 &&
+      llvm::any_of(dividedAxes(kernel), [&](const auto &axis) { return axis.second == rows; }) &&
+      canHaveProducers({warps, warpsOfWarpgroup}))
+    add(warps, warpsOfWarpgroup);
   for (int64_t each = std::clamp<int64_t>(warps, 1, mostWarps / 2); each >= 1 && 2 * each >= warps; each /= 2)
     add(each, 0);
   if (plans.empty())
@@ -173,7 +190,10 @@ std::vector<KernelPlan> attune::rankPlans(tile::KernelOp kernel, const ArchInfo 
 }
 
 void attune::setPlan(tile::KernelOp kernel, const KernelPlan &plan, const ArchInfo &arch) {
+  const ArrayAttr roles = givenRoles(kernel);
   write(kernel, plan, openRings(kernel));
+  if (roles)
+    kernel->setAttr(sched::rolesAttr, roles);
   if (arch.isGpu())
     tile::remark(kernel, "planned: " + plan.text());
 }
