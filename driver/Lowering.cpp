@@ -1138,35 +1138,52 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
   });
 }
 
+std::string attune::driver::textOf(const ProgramPlan &plan) {
+  std::string text;
+  for (const auto &[kernel, each] : plan)
+    text += (text.empty() ? "" : "; ") + (plan.size() > 1 ? kernel + ": " : "") + each.text();
+  return text;
+}
+
+/// The ranked plans of the kernels of a program whose plans are open; an error if there is none.
+static Expected<KernelPlans> rankedPlans(ModuleOp module, const ArchInfo &arch, const Extents &extents) {
+  KernelPlans ranked;
+  for (auto kernel : module.getOps<tile::KernelOp>())
+    if (kernel.getPlan().isOpen())
+      ranked[kernel.getSymName().str()] = rankPlans(kernel, arch, 0, extents);
+  if (ranked.empty())
+    return Error{"the text gives the plans of all its kernels; leave a kernel's `plan` and `sched.roles` out, and the "
+                 "stages of rings that are open",
+                 position(module.getLoc())};
+  return ranked;
+}
+
+Expected<KernelPlans> attune::driver::kernelPlans(const IrText &text, const Target &target, const Extents &extents) {
+  ContextLease context;
+  return onParsed(context.get(), text,
+                  [&](ModuleOp module) { return rankedPlans(module, *findArch(target.arch), extents); });
+}
+
 Expected<std::vector<PlannedProgram>> attune::driver::plannedPrograms(const IrText &text, const Target &target,
                                                                       const Extents &extents) {
   ContextLease context;
   return onParsed(context.get(), text, [&](ModuleOp module) -> Expected<std::vector<PlannedProgram>> {
-    SmallVector<std::pair<tile::KernelOp, std::vector<KernelPlan>>> open;
     const ArchInfo &arch = *findArch(target.arch);
-    for (auto kernel : module.getOps<tile::KernelOp>())
-      if (kernel.getPlan().isOpen())
-        open.push_back({kernel, rankPlans(kernel, arch, 0, extents)});
-    if (open.empty())
-      return Error{
-          "the text gives the plans of all its kernels; leave a kernel's `plan` and `sched.roles` out, and the "
-          "stages of rings that are open",
-          position(module.getLoc())};
+    Expected<KernelPlans> ranked = rankedPlans(module, arch, extents);
+    if (!ranked)
+      return ranked.error();
     size_t most = 0;
-    for (const auto &[kernel, plans] : open)
+    for (const auto &[kernel, plans] : *ranked)
       most = std::max(most, plans.size());
     std::vector<PlannedProgram> programs;
     for (size_t n = 0; n < most; ++n) {
       OwningOpRef<ModuleOp> copy = module.clone();
       PlannedProgram &program = programs.emplace_back();
       double seconds = 0;
-      for (auto &[kernel, plans] : open) {
-        const KernelPlan &plan = plans[n < plans.size() ? n : 0];
-        setPlan(cast<tile::KernelOp>(SymbolTable::lookupSymbolIn(*copy, kernel.getSymNameAttr())), plan, arch);
+      for (const auto &[kernel, plans] : *ranked) {
+        const KernelPlan &plan = program.plan[kernel] = plans[n < plans.size() ? n : 0];
+        setPlan(cast<tile::KernelOp>(SymbolTable::lookupSymbolIn(*copy, kernel)), plan, arch);
         seconds += plan.cost.seconds;
-        if (open.size() > 1)
-          program.plan += (program.plan.empty() ? "" : "; ") + kernel.getSymName().str() + ": ";
-        program.plan += plan.text();
         if (plan.cost.seconds >= program.cost.seconds)
           program.cost = plan.cost;
       }

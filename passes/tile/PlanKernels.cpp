@@ -122,12 +122,6 @@ SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch
   return plans;
 }
 
-auto rankOf(const KernelPlan &plan) {
-  const int64_t usual = plan.producerWarps ? usualStagesOfProducers : usualStages;
-  return std::tuple(plan.cost.seconds * (1 + 0.01 * double(plan.stages ? std::abs(plan.stages - usual) : 0)),
-                    -plan.producerWarps, plan.stages, plan.blocksPerSm, -plan.warps);
-}
-
 struct PlanKernels : attune::impl::PlanKernelsBase<PlanKernels> {
   using PlanKernelsBase::PlanKernelsBase;
 
@@ -157,6 +151,12 @@ std::string KernelPlan::text() const {
   if (stages)
     text += ", rings of " + count(stages, "stage");
   return text + (blocksPerSm > 1 ? ", " + count(blocksPerSm, "block") + " per SM" : "");
+}
+
+PlanRank attune::rankOf(const KernelPlan &plan) {
+  const int64_t usual = plan.producerWarps ? usualStagesOfProducers : usualStages;
+  return {plan.cost.seconds * (1 + 0.01 * double(plan.stages ? std::abs(plan.stages - usual) : 0)),
+          -double(plan.producerWarps), double(plan.stages), double(plan.blocksPerSm), -double(plan.warps)};
 }
 
 std::vector<KernelPlan> attune::rankPlans(tile::KernelOp kernel, const ArchInfo &arch, int64_t budget,

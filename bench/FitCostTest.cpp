@@ -1,0 +1,171 @@
+//===- FitCostTest.cpp - The fit of the constants that predict programs -------===//
+//
+// No times are measured here: the model itself, with other constants, makes them up.
+//
+//===----------------------------------------------------------------------===//
+
+#include "bench/FitCost.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
+
+using namespace attune;
+using namespace bench;
+
+namespace {
+
+std::string sourceOf(const std::string &path) {
+  std::ifstream file(std::string(ATTUNE_SOURCE) + "/" + path);
+  REQUIRE(file);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// A file that is removed in the end.
+struct TimesFile {
+  explicit TimesFile(const std::string &content)
+      : path((std::filesystem::temp_directory_path() / fmt::format("attune-fit-{}.json", ++count)).string()) {
+    std::ofstream(path) << content;
+  }
+  ~TimesFile() { std::filesystem::remove(path); }
+  TimesFile(const TimesFile &) = delete;
+  TimesFile &operator=(const TimesFile &) = delete;
+  const std::string path;
+  static inline int count = 0;
+};
+
+/// Constants that are not those of the table.
+ProgramCalibration otherConstants() {
+  ProgramCalibration other = *findArch("sm_90a")->programs;
+  other.latencyOfIteration *= 2.5;
+  other.overlapLoss *= 2;
+  other.warpProducts = 0.9;
+  other.spillFactor *= 2;
+  other.fewWarpsExponent *= 1.5;
+  return other;
+}
+
+/// Times of all plans of a program, which the model predicts by otherConstants.
+driver::ProgramTimes madeUp(const std::string &path, const std::string &arch, const Extents &extents) {
+  driver::ProgramTimes times = {
+      .program = path, .device = "made up", .arch = arch, .extents = extents, .plans = {}, .text = sourceOf(path)};
+  const Expected<driver::KernelPlans> known = driver::kernelPlans({times.text, path}, Target::cuda(arch), extents);
+  REQUIRE(known);
+  REQUIRE(known->size() == 1);
+  const auto &[name, plans] = *known->begin();
+  for (const KernelPlan &plan : plans) {
+    KernelPlan made = plan;
+    made.cost = predictCost(plan.cost, *findArch(arch), otherConstants());
+    times.plans.push_back({{{name, made}}, rankOf(made)[0]});
+  }
+  return times;
+}
+
+std::vector<FitCase> madeUpCases() {
+  std::vector<FitCase> cases;
+  std::vector<std::string> leftOut;
+  for (const char *arch : {"sm_90a", "sm_90"})
+    for (const auto &[path, extents] :
+         {std::pair("tests/programs/two_passes.mlir", Extents{{"b", 4}, {"h", 16}, {"q", 2048}, {"k", 2048}}),
+          {"examples/programs/linear_attention.mlir", Extents{{"b", 8}, {"h", 16}, {"q", 8192}, {"k", 8192}}}}) {
+      const TimesFile file(driver::timesJson(madeUp(path, arch, extents)));
+      Expected<FitCase> read = readCase(file.path, leftOut);
+      REQUIRE(read);
+      cases.push_back(std::move(*read));
+    }
+  CHECK(leftOut.empty());
+  return cases;
+}
+
+std::string errorOf(const std::string &content) {
+  const TimesFile file(content);
+  std::vector<std::string> leftOut;
+  const Expected<FitCase> read = readCase(file.path, leftOut);
+  REQUIRE_FALSE(read);
+  std::string message = read.error().message;
+  for (size_t at; (at = message.find(file.path)) != std::string::npos;)
+    message.replace(at, file.path.size(), "FILE");
+  return message;
+}
+
+} // namespace
+
+TEST_CASE("A fit finds constants that choose as well as those that made the times") {
+  const std::vector<FitCase> cases = madeUpCases();
+  const ProgramCalibration &start = *findArch("sm_90a")->programs, fitted = fit(cases, start);
+  double before = 0, after = 0;
+  for (const FitCase &each : cases) {
+    INFO(each.name());
+    CHECK(score(each, otherConstants()).chosenOverBest == 1);
+    CHECK(score(each, fitted).chosenOverBest == 1);
+    before += score(each, start).spread;
+    after += score(each, fitted).spread;
+  }
+  CHECK(before > 0.1);
+  CHECK(after < before / 3);
+  CHECK(loss(cases, fitted) < loss(cases, start) / 3);
+  // The order of search is fixed.
+  CHECK(initialiser(fit(cases, start)) == initialiser(fitted));
+}
+
+TEST_CASE("Scores") {
+  FitCase one = madeUpCases().front();
+  const ProgramCalibration exact = otherConstants();
+  CHECK(score(one, exact).predictedOverTrue == Approx(1).epsilon(0.03)); // 1% for each unusual stage
+  for (FitCase::Plan &plan : one.plans)
+    plan.seconds *= 2;
+  CHECK(score(one, exact).predictedOverTrue == Approx(0.5).epsilon(0.03));
+  CHECK(score(one, exact).spread < 0.02);
+  CHECK(score(one, exact).chosenOverBest == 1);
+  // The plan that the model ranks first is three times slower than the best.
+  const auto best = std::ranges::min_element(one.plans, {}, &FitCase::Plan::seconds);
+  const auto second = best == one.plans.begin() ? best + 1 : one.plans.begin();
+  second->seconds = best->seconds / 3;
+  CHECK(score(one, exact).chosenOverBest == Approx(3));
+}
+
+TEST_CASE("Times in JSON") {
+  const driver::ProgramTimes times =
+      madeUp("examples/programs/linear_attention.mlir", "sm_90a", {{"b", 8}, {"h", 16}, {"q", 512}, {"k", 512}});
+  const std::string json = driver::timesJson(times);
+  CHECK(driver::timesJson(*driver::timesOfJson(json)) == json);
+
+  CHECK(errorOf("{") == "FILE does not hold what attune tune --times writes: it is not a JSON object");
+  CHECK(
+      errorOf(R"({"format": 1, "program": "p", "device": "", "arch": "sm_90a", "extents": {"b": 1}, "plans": [{}]})") ==
+      "FILE does not hold what attune tune --times writes: it lacks 'plans.kernels' or has it with another type");
+  driver::ProgramTimes wrong = times;
+  wrong.plans.front().seconds = 0;
+  CHECK(errorOf(driver::timesJson(wrong)) ==
+        "FILE does not hold what attune tune --times writes: one of its times is no positive number");
+  wrong = times;
+  wrong.arch = "cpu";
+  CHECK(errorOf(driver::timesJson(wrong))
+            .starts_with("FILE has times of cpu, whose programs are not predicted; measure one of sm_80, sm_86"));
+  wrong = times;
+  wrong.text = "tile.kernel";
+  CHECK(errorOf(driver::timesJson(wrong)).starts_with("the program of FILE cannot be used: "));
+}
+
+TEST_CASE("Plans that the compiler does not have any more are left out") {
+  driver::ProgramTimes times =
+      madeUp("examples/programs/linear_attention.mlir", "sm_90a", {{"b", 8}, {"h", 16}, {"q", 512}, {"k", 512}});
+  const size_t plans = times.plans.size();
+  times.plans[0].kernels.begin()->second.warps = 3;
+  times.plans[1].kernels.clear();
+  const TimesFile file(driver::timesJson(times));
+  std::vector<std::string> leftOut;
+  const Expected<FitCase> read = readCase(file.path, leftOut);
+  REQUIRE(read);
+  CHECK(read->plans.size() == plans - 2);
+  REQUIRE(leftOut.size() == 2);
+  CHECK(leftOut[0].starts_with(file.path + ": kernel linear_attention has no plan of 3 "));
+  CHECK(leftOut[1] == file.path + ": a plan has no kernel linear_attention; a time is left out");
+  times.plans.resize(2);
+  CHECK(errorOf(driver::timesJson(times)) == "FILE has no time of a plan that the compiler has; measure it again");
+}
