@@ -40,7 +40,7 @@ constexpr Constant constants[] = {
 static_assert(sizeof constants / sizeof *constants == sizeof(ProgramCalibration) / sizeof(double),
               "each field of ProgramCalibration has a row");
 
-constexpr double spreadWeight = 0.1;
+constexpr double spreadWeight = 0.1, levelWeight = 0.02;
 
 Expected<std::string> contentOf(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
@@ -124,6 +124,19 @@ Expected<FitCase> bench::readCase(const std::string &path, std::vector<std::stri
   return read;
 }
 
+Expected<void> bench::checkCases(const std::vector<FitCase> &cases, const std::vector<FitCase> &heldOut) {
+  for (const std::vector<FitCase> *list : {&cases, &heldOut})
+    for (const FitCase &each : *list)
+      if (each.arch->programs != cases.front().arch->programs)
+        return Error{fmt::format("{} and {} have different constants; fit those of one at a time",
+                                 cases.front().times.arch, each.times.arch)};
+  for (const FitCase &each : heldOut)
+    for (const FitCase &other : cases)
+      if (each.measuresSameAs(other))
+        return Error{fmt::format("{} is fitted to; leave it out of --held-out", each.name())};
+  return {};
+}
+
 CaseScore bench::score(const FitCase &measured, const ProgramCalibration &calibration) {
   const FitCase::Plan *chosen = nullptr;
   PlanRank chosenRank = {};
@@ -152,18 +165,20 @@ double bench::loss(std::span<const FitCase> cases, const ProgramCalibration &cal
   double sum = 0;
   for (const FitCase &each : cases) {
     const CaseScore scored = score(each, calibration);
-    sum += scored.chosenOverBest - 1 + spreadWeight * scored.spread;
+    sum += scored.chosenOverBest - 1 + spreadWeight * scored.spread + levelWeight * std::abs(std::log(scored.level));
   }
   return sum / double(cases.size());
 }
 
 ProgramCalibration bench::fit(std::span<const FitCase> cases, const ProgramCalibration &start) {
-  constexpr double least = 1e-7; // improvement that counts
+  constexpr double least = 1e-5; // improvement that counts
   ProgramCalibration best = start;
   double bestLoss = loss(cases, best);
-  auto improves = [&](const Constant &constant, double factor) {
+  using Move = std::pair<const Constant *, double>;
+  auto improves = [&](std::initializer_list<Move> moves) {
     ProgramCalibration trial = best;
-    trial.*constant.value = rounded(std::clamp(best.*constant.value * factor, constant.least, constant.most));
+    for (auto [constant, factor] : moves)
+      trial.*constant->value = rounded(std::clamp(best.*constant->value * factor, constant->least, constant->most));
     const double trialLoss = loss(cases, trial);
     if (trialLoss > bestLoss - least)
       return false;
@@ -171,16 +186,28 @@ ProgramCalibration bench::fit(std::span<const FitCase> cases, const ProgramCalib
     bestLoss = trialLoss;
     return true;
   };
+  auto improvesByOne = [&](double step) {
+    bool moved = false;
+    for (const Constant &constant : constants)
+      for (double factor : {step, 1 / step})
+        while (improves({{&constant, factor}}))
+          moved = true;
+    return moved;
+  };
+  auto improvesByTwo = [&](double step) {
+    for (const Constant &one : constants)
+      for (const Constant &other : std::span(&one + 1, std::end(constants)))
+        for (double factor : {step, 1 / step})
+          for (double otherFactor : {step, 1 / step})
+            if (improves({{&one, factor}, {&other, otherFactor}}))
+              return true;
+    return false;
+  };
   for (bool isBetter = true; isBetter;) {
     const double before = bestLoss;
     for (double step : {2.0, 1.5, 1.2, 1.1, 1.05, 1.02})
-      for (bool moved = true; moved;) {
-        moved = false;
-        for (const Constant &constant : constants)
-          for (double factor : {step, 1 / step})
-            while (improves(constant, factor))
-              moved = true;
-      }
+      while (improvesByOne(step) || improvesByTwo(step))
+        ;
     isBetter = bestLoss < before - least;
   }
   return best;

@@ -3,10 +3,11 @@
 // What matters of a prediction is the plan that it ranks first. Over cases, each of which is a program with extents on
 // an architecture, the loss is the mean of
 //
-//     time of the plan that the model ranks first / time of the quickest plan - 1    + 0.1 * spread
+//     chosen / best - 1  +  0.1 * spread  +  0.02 * |log level|
 //
-// where the spread is the root mean square of log(predicted / measured) over the plans of the case, after its mean is
-// subtracted. The spread guides the search where a small step changes no choice.
+// where chosen is the measured time of the plan that the model ranks first, best is that of the quickest plan, level is
+// the geometric mean of predicted / measured over the plans, and spread is the root mean square of
+// log(predicted / measured / level). The last two guide the search where a small step changes no choice.
 //
 //     std::vector<std::string> leftOut;
 //     std::vector<FitCase> cases = {*readCase("linear.json", leftOut), *readCase("two_passes.json", leftOut)};
@@ -46,19 +47,23 @@ struct FitCase {
 /// another content, a program that does not parse, an architecture whose programs are not predicted, no plan left.
 Expected<FitCase> readCase(const std::string &path, std::vector<std::string> &leftOut);
 
+/// Errors: architectures with different constants, a case that is both fitted to and held out. Precondition: `cases` is
+/// not empty.
+Expected<void> checkCases(const std::vector<FitCase> &cases, const std::vector<FitCase> &heldOut);
+
 /// How good a prediction is. Which plans there are does not depend on the constants.
 struct CaseScore {
-  double chosenOverBest = 1;    ///< measured time of the plan that the model ranks first, over the quickest
-  double predictedOverTrue = 1; ///< geometric mean over the plans of predicted over measured time
-  double spread = 0;            ///< root mean square of log(predicted / measured) around its mean
+  double chosenOverBest = 1;
+  double level = 1; ///< of predicted over measured times
+  double spread = 0;
 };
 CaseScore score(const FitCase &measured, const ProgramCalibration &calibration);
 
 double loss(std::span<const FitCase> cases, const ProgramCalibration &calibration);
 
-/// Constants of the least loss that a search by coordinates finds from `start`. The search multiplies and divides one
-/// constant after the other by a step, keeps what lowers the loss, and shortens the step when nothing does. It uses no
-/// random numbers. Constants have three significant digits.
+/// Constants of the least loss that a search finds from `start`. The search multiplies and divides one constant after the
+/// other by a step, then two at a time, and keeps what lowers the loss. It shortens the step when nothing does. It uses
+/// no random numbers. Constants have three significant digits.
 ProgramCalibration fit(std::span<const FitCase> cases, const ProgramCalibration &start);
 
 /// ".memoryEfficiency = 0.88, ..." in braces, as arch/ArchInfo.cpp has it.

@@ -38,20 +38,6 @@ Expected<std::vector<FitCase>> readCases(const std::vector<std::string> &paths) 
   return cases;
 }
 
-/// All cases have constants of one kind, and no case is both fitted to and held out.
-Expected<void> check(const std::vector<FitCase> &cases, const std::vector<FitCase> &heldOut) {
-  for (const std::vector<FitCase> *list : {&cases, &heldOut})
-    for (const FitCase &each : *list)
-      if (each.arch->programs != cases.front().arch->programs)
-        return Error{fmt::format("{} and {} have constants of their own; fit each alone", each.times.arch,
-                                 cases.front().times.arch)};
-  for (const FitCase &each : heldOut)
-    for (const FitCase &other : cases)
-      if (each.measuresSameAs(other))
-        return Error{fmt::format("{} is fitted to; leave it out of --held-out", each.name())};
-  return {};
-}
-
 size_t plansOf(const std::vector<FitCase> &cases) {
   size_t plans = 0;
   for (const FitCase &each : cases)
@@ -70,27 +56,27 @@ double meanChoice(const std::vector<FitCase> &cases, const ProgramCalibration &c
 void printTable(const char *title, const std::vector<FitCase> &cases, const ProgramCalibration &calibration) {
   if (cases.empty())
     return;
-  fmt::print("{:<56} {:>5} {:>13} {:>19} {:>7}\n", title, "plans", "chosen / best", "predicted/measured", "spread");
+  fmt::print("{:<56} {:>5} {:>13} {:>21} {:>7}\n", title, "plans", "chosen / best", "predicted / measured", "spread");
   for (const FitCase &each : cases) {
     const CaseScore scored = score(each, calibration);
-    fmt::print("  {:<54} {:>5} {:>13.3f} {:>19.3f} {:>7.3f}\n", each.name(), each.plans.size(), scored.chosenOverBest,
-               scored.predictedOverTrue, scored.spread);
+    fmt::print("  {:<54} {:>5} {:>13.3f} {:>21.3f} {:>7.3f}\n", each.name(), each.plans.size(), scored.chosenOverBest,
+               scored.level, scored.spread);
   }
   fmt::print("  {:<54} {:>5} {:>13.3f}\n", "geometric mean", plansOf(cases), meanChoice(cases, calibration));
 }
 
-/// What arch/ArchInfo.cpp says of the constants.
+/// The comment on the constants in arch/ArchInfo.cpp.
 std::string provenance(const std::vector<FitCase> &cases, const std::vector<FitCase> &heldOut,
                        const ProgramCalibration &fitted) {
   std::set<std::string> devices;
   for (const FitCase &each : cases)
     devices.insert(each.times.device);
-  std::string text = fmt::format("// attune-fit-cost on {} plans of {} cases, {}: chosen / best {:.3f}", plansOf(cases),
-                                 cases.size(), fmt::join(devices, "; "), meanChoice(cases, fitted));
+  std::string text = fmt::format("// attune-fit-cost on {} plans of {} cases ({}): chosen / best {:.3f}.\n",
+                                 plansOf(cases), cases.size(), fmt::join(devices, "; "), meanChoice(cases, fitted));
   if (!heldOut.empty())
-    text += fmt::format("; held out {} plans of {} cases: {:.3f}", plansOf(heldOut), heldOut.size(),
-                        meanChoice(heldOut, fitted));
-  return text + ".";
+    text += fmt::format("// Held out were {} plans of {} cases: chosen / best {:.3f}.\n", plansOf(heldOut),
+                        heldOut.size(), meanChoice(heldOut, fitted));
+  return text;
 }
 
 int run(const std::vector<std::string> &paths, const std::vector<std::string> &heldOutPaths, bool evaluates) {
@@ -101,7 +87,7 @@ int run(const std::vector<std::string> &paths, const std::vector<std::string> &h
   Expected<std::vector<FitCase>> cases = readCases(paths), heldOut = readCases(heldOutPaths);
   if (!cases || !heldOut)
     return fail(cases ? heldOut.error() : cases.error());
-  if (Expected<void> checked = check(*cases, *heldOut); !checked)
+  if (Expected<void> checked = checkCases(*cases, *heldOut); !checked)
     return fail(checked.error());
   const ProgramCalibration &current = *cases->front().arch->programs;
   printTable("current constants", *cases, current);
@@ -111,7 +97,7 @@ int run(const std::vector<std::string> &paths, const std::vector<std::string> &h
   const ProgramCalibration fitted = fit(*cases, current);
   printTable("fitted", *cases, fitted);
   printTable("fitted, held out", *heldOut, fitted);
-  fmt::print("loss {:.5f} of {:.5f}\n\n{}\nstatic constexpr ProgramCalibration fitted = {};\n", loss(*cases, fitted),
+  fmt::print("loss {:.5f} of {:.5f}\n\n{}static constexpr ProgramCalibration fitted = {};\n", loss(*cases, fitted),
              loss(*cases, current), provenance(*cases, *heldOut, fitted), initialiser(fitted));
   return 0;
 }

@@ -116,10 +116,10 @@ TEST_CASE("A fit finds constants that choose as well as those that made the time
 TEST_CASE("Scores") {
   FitCase one = madeUpCases().front();
   const ProgramCalibration exact = otherConstants();
-  CHECK(score(one, exact).predictedOverTrue == Approx(1).epsilon(0.03)); // 1% for each unusual stage
+  CHECK(score(one, exact).level == Approx(1).epsilon(0.03)); // 1% for each unusual stage
   for (FitCase::Plan &plan : one.plans)
     plan.seconds *= 2;
-  CHECK(score(one, exact).predictedOverTrue == Approx(0.5).epsilon(0.03));
+  CHECK(score(one, exact).level == Approx(0.5).epsilon(0.03));
   CHECK(score(one, exact).spread < 0.02);
   CHECK(score(one, exact).chosenOverBest == 1);
   // The plan that the model ranks first is three times slower than the best.
@@ -168,4 +168,18 @@ TEST_CASE("Plans that the compiler does not have any more are left out") {
   CHECK(leftOut[1] == file.path + ": a plan has no kernel linear_attention; a time is left out");
   times.plans.resize(2);
   CHECK(errorOf(driver::timesJson(times)) == "FILE has no time of a plan that the compiler has; measure it again");
+}
+
+TEST_CASE("Cases of one fit") {
+  const std::vector<FitCase> cases = madeUpCases();
+  CHECK(checkCases({cases[0], cases[1]}, {cases[2], cases[3]}));
+  CHECK(checkCases({cases[0]}, {cases[1], cases[0]}).error().message ==
+        "tests/programs/two_passes.mlir sm_90a b=4,h=16,k=2048,q=2048 is fitted to; leave it out of --held-out");
+  const ProgramCalibration others = otherConstants();
+  ArchInfo arch = *findArch("sm_90");
+  arch.programs = &others;
+  FitCase other = cases[2];
+  other.arch = &arch;
+  CHECK(checkCases({cases[0], other}, {}).error().message ==
+        "sm_90a and sm_90 have different constants; fit those of one at a time");
 }
