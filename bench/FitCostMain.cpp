@@ -45,12 +45,16 @@ size_t plansOf(const std::vector<FitCase> &cases) {
   return plans;
 }
 
-/// The geometric mean of chosen over best.
-double meanChoice(const std::vector<FitCase> &cases, const ProgramCalibration &calibration) {
+/// The geometric mean over cases of a field of their scores.
+double meanOf(const std::vector<FitCase> &cases, const ProgramCalibration &calibration, double CaseScore::*field) {
   double logs = 0;
   for (const FitCase &each : cases)
-    logs += std::log(score(each, calibration).chosenOverBest);
+    logs += std::log(score(each, calibration).*field);
   return std::exp(logs / double(cases.size()));
+}
+
+double meanChoice(const std::vector<FitCase> &cases, const ProgramCalibration &calibration) {
+  return meanOf(cases, calibration, &CaseScore::chosenOverBest);
 }
 
 void printTable(const char *title, const std::vector<FitCase> &cases, const ProgramCalibration &calibration) {
@@ -62,7 +66,8 @@ void printTable(const char *title, const std::vector<FitCase> &cases, const Prog
     fmt::print("  {:<54} {:>5} {:>13.3f} {:>21.3f} {:>7.3f}\n", each.name(), each.plans.size(), scored.chosenOverBest,
                scored.level, scored.spread);
   }
-  fmt::print("  {:<54} {:>5} {:>13.3f}\n", "geometric mean", plansOf(cases), meanChoice(cases, calibration));
+  fmt::print("  {:<54} {:>5} {:>13.3f} {:>21.3f}\n", "geometric mean", plansOf(cases), meanChoice(cases, calibration),
+             meanOf(cases, calibration, &CaseScore::level));
 }
 
 /// The comment on the constants in arch/ArchInfo.cpp.

@@ -13,7 +13,6 @@
 #include "ir/tile/Signature.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
-#include "passes/analysis/copies/CopiedTiles.h"
 #include "passes/analysis/cost/BackwardPlan.h"
 #include "passes/attn/Recompute.h"
 #include "passes/attn/TileSize.h"
@@ -193,9 +192,10 @@ template <typename KernelLike> IrSummary summarize(KernelLike op, KernelSignatur
   return summary;
 }
 
-/// The fields of a plan that are in a kernel's #tile.plan and its unit attributes.
+/// The fields of a plan that are in a kernel's #tile.plan and its unit attributes. A plan for the CPU has no others.
 template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   Plan plan;
+  plan.stages = 1;
   const tile::PlanAttr sizes = kernel.getPlan();
   plan.tileQ = int(sizes.getSize("q"));
   plan.tileK = int(sizes.getSize("k"));
@@ -213,27 +213,11 @@ template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   return plan;
 }
 
-Plan planOf(tile::KernelOp kernel) {
-  Plan plan = sizesAndMarksOf(kernel);
-  plan.producerWarps = int(sched::producerWarps(kernel));
-  plan.stageBiases = kernel->hasAttr(sched::stageBiasesAttr);
-  plan.stages = 1;
-  kernel.walk([&](tile::LoadOp load) {
-    if (isCopied(load))
-      (load->getParentOp() == kernel ? plan.queryStages : plan.stages) = int(ringDepth(load));
-  });
-  plan.qRegisters = llvm::any_of(kernel.getBody().getOps<tile::ConvertOp>(), [](tile::ConvertOp convert) {
-    return convert.getTile().getType().getSpace() == tile::MemorySpace::Shared;
-  });
-  return plan;
-}
-
 /// The plan of a scheduled kernel. The rings of copies in loops over tiles give `stages`; the rings of copies before
 /// these loops give the stages of Q.
 Plan planOf(sched::KernelOp kernel) {
   Plan plan = sizesAndMarksOf(kernel);
   plan.producerWarps = int(kernel.getThreads() / 32) - plan.warps;
-  plan.stages = 1;
   auto note = [&](Operation *copy, Value shared) {
     const auto type = cast<tile::TileType>(shared.getType());
     (copy->getParentOfType<sched::ForTilesOp>() ? plan.stages : plan.queryStages) = int(type.size("stage"));
@@ -736,7 +720,7 @@ void describeTile(ModuleOp module, const Request &request, Lowered &result) {
   const LaunchedKernels kernels = *tile::launchedKernels(module);
   auto kernel = mainKernel<tile::KernelOp>(kernels);
   const KernelSignature signature = tile::signatureOf(ArrayRef(kernels));
-  result.plan = planOf(kernel);
+  result.plan = sizesAndMarksOf(kernel);
   result.planned = kernel.getSymName().str();
   result.entries = entriesOf(kernels);
   result.summary.signature.operands = signature.operands;
