@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 using namespace attune;
@@ -218,4 +219,73 @@ std::string bench::initialiser(const ProgramCalibration &calibration) {
   for (const Constant &constant : constants)
     fields.push_back(fmt::format(".{} = {:.3g}", constant.name, calibration.*constant.value));
   return fmt::format("{{{}}}", fmt::join(fields, ",\n "));
+}
+
+//===----------------------------------------------------------------------===//
+// What attune-fit-cost prints
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+size_t plansOf(const std::vector<FitCase> &cases) {
+  size_t plans = 0;
+  for (const FitCase &each : cases)
+    plans += each.plans.size();
+  return plans;
+}
+
+/// The geometric mean over cases of a field of their scores.
+double meanOf(const std::vector<FitCase> &cases, const ProgramCalibration &calibration, double CaseScore::*field) {
+  double logs = 0;
+  for (const FitCase &each : cases)
+    logs += std::log(score(each, calibration).*field);
+  return std::exp(logs / double(cases.size()));
+}
+
+double meanChoice(const std::vector<FitCase> &cases, const ProgramCalibration &calibration) {
+  return meanOf(cases, calibration, &CaseScore::chosenOverBest);
+}
+
+std::string tableOf(const char *title, const std::vector<FitCase> &cases, const ProgramCalibration &calibration) {
+  if (cases.empty())
+    return "";
+  std::string text = fmt::format("{:<56} {:>5} {:>13} {:>21} {:>7}\n", title, "plans", "chosen / best",
+                                 "predicted / measured", "spread");
+  for (const FitCase &each : cases) {
+    const CaseScore scored = score(each, calibration);
+    text += fmt::format("  {:<54} {:>5} {:>13.3f} {:>21.3f} {:>7.3f}\n", each.name(), each.plans.size(),
+                        scored.chosenOverBest, scored.level, scored.spread);
+  }
+  text += fmt::format("  {:<54} {:>5} {:>13.3f} {:>21.3f}\n", "geometric mean", plansOf(cases),
+                      meanChoice(cases, calibration), meanOf(cases, calibration, &CaseScore::level));
+  return text;
+}
+
+/// The comment on the constants in arch/ArchInfo.cpp.
+std::string provenance(const std::vector<FitCase> &cases, const std::vector<FitCase> &heldOut,
+                       const ProgramCalibration &fitted) {
+  std::set<std::string> devices;
+  for (const FitCase &each : cases)
+    devices.insert(each.times.device);
+  std::string text = fmt::format("// attune-fit-cost on {} plans of {} cases ({}): chosen / best {:.3f}.\n",
+                                 plansOf(cases), cases.size(), fmt::join(devices, "; "), meanChoice(cases, fitted));
+  if (!heldOut.empty())
+    text += fmt::format("// Held out were {} plans of {} cases: chosen / best {:.3f}.\n", plansOf(heldOut),
+                        heldOut.size(), meanChoice(heldOut, fitted));
+  return text;
+}
+
+} // namespace
+
+std::string bench::reportOf(const std::vector<FitCase> &cases, const std::vector<FitCase> &heldOut, bool evaluates) {
+  const ProgramCalibration &current = *cases.front().arch->programs;
+  std::string text = tableOf("current constants", cases, current);
+  text += tableOf("current constants, held out", heldOut, current);
+  if (evaluates)
+    return text;
+  const ProgramCalibration fitted = fit(cases, current);
+  text += tableOf("fitted", cases, fitted) + tableOf("fitted, held out", heldOut, fitted);
+  return text + fmt::format("loss {:.5f} of {:.5f}\n\n{}static constexpr ProgramCalibration fitted = {};\n",
+                            loss(cases, fitted), loss(cases, current), provenance(cases, heldOut, fitted),
+                            initialiser(fitted));
 }

@@ -66,6 +66,10 @@ double loss(std::span<const FitCase> cases, const ProgramCalibration &calibratio
 /// no random numbers. Constants have three significant digits.
 ProgramCalibration fit(std::span<const FitCase> cases, const ProgramCalibration &start);
 
+/// What attune-fit-cost prints: a table of scores with the current constants and, unless it only `evaluates`, with fitted
+/// ones, and these with a comment on their origin. Precondition: checkCases.
+std::string reportOf(const std::vector<FitCase> &cases, const std::vector<FitCase> &heldOut, bool evaluates);
+
 /// ".memoryEfficiency = 0.88, ..." in braces, as arch/ArchInfo.cpp has it.
 std::string initialiser(const ProgramCalibration &calibration);
 

@@ -183,3 +183,25 @@ TEST_CASE("Cases of one fit") {
   CHECK(checkCases({cases[0], other}, {}).error().message ==
         "sm_90a and sm_90 have different constants; fit those of one at a time");
 }
+
+TEST_CASE("The report has both tables and the constants with their origin") {
+  const std::vector<FitCase> all = madeUpCases(), cases(all.begin(), all.begin() + 2),
+                             heldOut(all.begin() + 2, all.end());
+  const std::string evaluated = reportOf(cases, heldOut, /*evaluates=*/true);
+  CHECK_THAT(evaluated, Catch::StartsWith("current constants "));
+  CHECK_THAT(evaluated, Catch::Contains("\n  tests/programs/two_passes.mlir sm_90a b=4,h=16,k=2048,q=2048 "));
+  CHECK_THAT(evaluated, Catch::Contains("\ncurrent constants, held out "));
+  CHECK_THAT(evaluated, !Catch::Contains("fitted"));
+  const std::string fitted = reportOf(cases, heldOut, /*evaluates=*/false);
+  CHECK_THAT(fitted, Catch::StartsWith(evaluated + "fitted  "));
+  const size_t plans = cases[0].plans.size() + cases[1].plans.size();
+  CHECK_THAT(
+      fitted,
+      Catch::Contains(fmt::format(
+          "\n// attune-fit-cost on {} plans of 2 cases (made up): chosen / best 1.000.\n// Held out were ", plans)));
+  CHECK_THAT(fitted, Catch::EndsWith(fmt::format("static constexpr ProgramCalibration fitted = {};\n",
+                                                 initialiser(fit(cases, *cases[0].arch->programs)))));
+  CHECK_THAT(initialiser(*cases[0].arch->programs),
+             Catch::StartsWith("{.memoryEfficiency = 0.88,\n .level2Rate = 2.2,"));
+  CHECK_THAT(initialiser(*cases[0].arch->programs), Catch::EndsWith(".otherRegisters = 56}"));
+}
