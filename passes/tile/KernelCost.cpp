@@ -259,14 +259,14 @@ KernelCost attune::predictCost(const LaunchCounts &counts, const ArchInfo &arch,
                 {"shared memory", cost.sharedBytes / (arch.sharedBytesPerClockPerSM * multiprocessors * clock)},
                 {"memory", std::max(std::min(bytes, cost.tensorBytes) / memoryRate,
                                     bytes / (calibration.level2Rate * memoryRate))}};
-  std::ranges::sort(cost.units, std::greater(), &std::pair<std::string, double>::second);
+  std::ranges::sort(cost.units, std::greater(), &std::pair<std::string_view, double>::second);
   auto slower = [&](double warps) {
     return std::max(1.0, partitions / warps) *
            std::pow(std::max(1.0, calibration.fullWarps / std::max(warps, partitions)), calibration.fewWarpsExponent);
   };
   // The units of a multiprocessor, which memory is not.
   double memory = 0, busiest = 0, rest = 0;
-  std::string busiestUnit;
+  std::string_view busiestUnit;
   for (const auto &[unit, seconds] : cost.units) // the busiest first
     if (unit == "memory")
       memory = seconds;
@@ -289,7 +289,7 @@ KernelCost attune::predictCost(const LaunchCounts &counts, const ArchInfo &arch,
                          cost.blocks,
                ofLatencies = (rounds + (rounds > 1 ? calibration.lastRound : 0)) * ofBlock,
                ofUnits = units * multiprocessors / busy * slower(double(cost.warps) * together);
-  const std::pair<double, std::string> limits[] = {
+  const std::pair<double, std::string_view> limits[] = {
       {memory, "memory"}, {ofUnits, busiestUnit}, {ofLatencies, "latencies"}};
   const auto &limit = *std::ranges::max_element(limits);
   cost.limitedBy = limit.second;

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attune::tile {
@@ -59,9 +60,9 @@ struct KernelCost : LaunchCounts {
   int spilled = 0;     ///< registers that a thread lacks
   int blocksPerSm = 0; ///< 0: a block does not fit
   double seconds = 0;
-  std::string limitedBy = {}; ///< the busiest unit, or "latencies"
+  std::string_view limitedBy = {}; ///< the busiest unit, or "latencies"
   /// Seconds of each unit if that unit alone limited the launch, the busiest first.
-  std::vector<std::pair<std::string, double>> units = {};
+  std::vector<std::pair<std::string_view, double>> units = {};
 };
 
 /// The counts of a launch of `kernel`, which has a plan.
