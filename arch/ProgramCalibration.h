@@ -21,9 +21,9 @@ struct ProgramCalibration {
   double othersDelay;        ///< part of memory's and the units' lesser time that does not overlap
   double latencyOfIteration; ///< cycles: barriers, dependent products, reductions over lanes
   double latencyOfCopy;      ///< cycles of a copy from memory, without a ring that hides it
-  double stageHides;         ///< each stage ahead divides latencyOfCopy by 1 + stageHides * stages ahead
+  double stageHides;         ///< latencyOfCopy is divided by 1 + stageHides * stages that copies are ahead
   double producersAhead;     ///< stages that producer warps are ahead in addition to the ring's
-  double leastAhead;         ///< stages' bytes under way in a ring of one stage, to which warps copy themselves
+  double leastAhead;         ///< stages whose bytes are under way where copies are no stage ahead
   double overlapLoss;        ///< part of the other units' time that does not overlap with the busiest's
   double fullWarps;          ///< warps on a multiprocessor that keep its units busy
   double fewWarpsExponent;   ///< with fewer, units are slower by (fullWarps / warps) to this power
