@@ -25,6 +25,8 @@
 
 namespace attune {
 
+struct ProgramCalibration;
+
 /// The threads that issue one matrix product together.
 enum class Issuer : uint8_t { Warp, Warpgroup };
 
@@ -65,6 +67,8 @@ struct ArchInfo {
   int specialPerClockPerSM; ///< results of special functions (ex2, rcp, ...)
   int fmaPerClockPerSM;     ///< results of float32 fused multiply-adds
   int sharedBytesPerClockPerSM;
+  /// Of the prediction of programs (ProgramCalibration.h). Null on the CPU, where a program has one plan.
+  const ProgramCalibration *programs = nullptr;
   std::span<const ProductUnit> productUnits = {};
   bool tma = false;               ///< the Tensor Memory Accelerator copies and adds boxes of a tensor
   bool movesRegisters = false;    ///< warpgroups can hand registers to each other (setmaxnreg)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "bench/Cases.h"
+#include "driver/Timing.h"
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@
 
 namespace bench {
 using attune::Expected;
+using attune::driver::median;
 using nlohmann::ordered_json;
 
 struct Options {
@@ -48,7 +50,6 @@ Expected<void> compileOnce(const Options &options, const std::string &directory)
 
 /// Prints one row.
 void print(const ordered_json &row);
-double median(std::vector<double> values);
 
 inline double secondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

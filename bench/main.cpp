@@ -30,12 +30,6 @@ void bench::print(const ordered_json &row) {
   }
 }
 
-double bench::median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 void bench::inParallel(size_t count, const std::function<void(size_t)> &job) {
   std::atomic<size_t> next = 0;
   std::vector<std::thread> threads;

@@ -13,7 +13,6 @@
 #include "ir/tile/Signature.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
-#include "passes/analysis/copies/CopiedTiles.h"
 #include "passes/analysis/cost/BackwardPlan.h"
 #include "passes/attn/Recompute.h"
 #include "passes/attn/TileSize.h"
@@ -193,9 +192,10 @@ template <typename KernelLike> IrSummary summarize(KernelLike op, KernelSignatur
   return summary;
 }
 
-/// The fields of a plan that are in a kernel's #tile.plan and its unit attributes.
+/// The fields of a plan that are in a kernel's #tile.plan and its unit attributes. A plan for the CPU has no others.
 template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   Plan plan;
+  plan.stages = 1;
   const tile::PlanAttr sizes = kernel.getPlan();
   plan.tileQ = int(sizes.getSize("q"));
   plan.tileK = int(sizes.getSize("k"));
@@ -213,27 +213,11 @@ template <typename KernelLike> Plan sizesAndMarksOf(KernelLike kernel) {
   return plan;
 }
 
-Plan planOf(tile::KernelOp kernel) {
-  Plan plan = sizesAndMarksOf(kernel);
-  plan.producerWarps = int(sched::producerWarps(kernel));
-  plan.stageBiases = kernel->hasAttr(sched::stageBiasesAttr);
-  plan.stages = 1;
-  kernel.walk([&](tile::LoadOp load) {
-    if (isCopied(load))
-      (load->getParentOp() == kernel ? plan.queryStages : plan.stages) = int(ringDepth(load));
-  });
-  plan.qRegisters = llvm::any_of(kernel.getBody().getOps<tile::ConvertOp>(), [](tile::ConvertOp convert) {
-    return convert.getTile().getType().getSpace() == tile::MemorySpace::Shared;
-  });
-  return plan;
-}
-
 /// The plan of a scheduled kernel. The rings of copies in loops over tiles give `stages`; the rings of copies before
 /// these loops give the stages of Q.
 Plan planOf(sched::KernelOp kernel) {
   Plan plan = sizesAndMarksOf(kernel);
   plan.producerWarps = int(kernel.getThreads() / 32) - plan.warps;
-  plan.stages = 1;
   auto note = [&](Operation *copy, Value shared) {
     const auto type = cast<tile::TileType>(shared.getType());
     (copy->getParentOfType<sched::ForTilesOp>() ? plan.stages : plan.queryStages) = int(type.size("stage"));
@@ -737,7 +721,7 @@ void describeTile(ModuleOp module, const Request &request, Lowered &result) {
   const LaunchedKernels kernels = *tile::launchedKernels(module);
   auto kernel = mainKernel<tile::KernelOp>(kernels);
   const KernelSignature signature = tile::signatureOf(ArrayRef(kernels));
-  result.plan = planOf(kernel);
+  result.plan = sizesAndMarksOf(kernel);
   result.planned = kernel.getSymName().str();
   result.entries = entriesOf(kernels);
   result.summary.signature.operands = signature.operands;
@@ -1139,35 +1123,52 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
   });
 }
 
+std::string attune::driver::textOf(const ProgramPlan &plan) {
+  std::string text;
+  for (const auto &[kernel, each] : plan)
+    text += (text.empty() ? "" : "; ") + (plan.size() > 1 ? kernel + ": " : "") + each.text();
+  return text;
+}
+
+/// The ranked plans of the kernels of a program whose plans are open; an error if there is none.
+static Expected<KernelPlans> rankedPlans(ModuleOp module, const ArchInfo &arch, const Extents &extents) {
+  KernelPlans ranked;
+  for (auto kernel : module.getOps<tile::KernelOp>())
+    if (kernel.getPlan().isOpen())
+      ranked[kernel.getSymName().str()] = rankPlans(kernel, arch, 0, extents);
+  if (ranked.empty())
+    return Error{"the text gives the plans of all its kernels; leave a kernel's `plan` out, and `sched.roles` and the "
+                 "stages of rings where they are open",
+                 position(module.getLoc())};
+  return ranked;
+}
+
+Expected<KernelPlans> attune::driver::kernelPlans(const IrText &text, const Target &target, const Extents &extents) {
+  ContextLease context;
+  return onParsed(context.get(), text,
+                  [&](ModuleOp module) { return rankedPlans(module, *findArch(target.arch), extents); });
+}
+
 Expected<std::vector<PlannedProgram>> attune::driver::plannedPrograms(const IrText &text, const Target &target,
                                                                       const Extents &extents) {
   ContextLease context;
   return onParsed(context.get(), text, [&](ModuleOp module) -> Expected<std::vector<PlannedProgram>> {
-    SmallVector<std::pair<tile::KernelOp, std::vector<KernelPlan>>> open;
     const ArchInfo &arch = *findArch(target.arch);
-    for (auto kernel : module.getOps<tile::KernelOp>())
-      if (kernel.getPlan().isOpen())
-        open.push_back({kernel, rankPlans(kernel, arch, 0, extents)});
-    if (open.empty())
-      return Error{
-          "the text gives the plans of all its kernels; leave a kernel's `plan` and `sched.roles` out, and the "
-          "stages of rings that are open",
-          position(module.getLoc())};
+    Expected<KernelPlans> ranked = rankedPlans(module, arch, extents);
+    if (!ranked)
+      return ranked.error();
     size_t most = 0;
-    for (const auto &[kernel, plans] : open)
+    for (const auto &[kernel, plans] : *ranked)
       most = std::max(most, plans.size());
     std::vector<PlannedProgram> programs;
     for (size_t n = 0; n < most; ++n) {
       OwningOpRef<ModuleOp> copy = module.clone();
       PlannedProgram &program = programs.emplace_back();
       double seconds = 0;
-      for (auto &[kernel, plans] : open) {
-        const KernelPlan &plan = plans[n < plans.size() ? n : 0];
-        setPlan(cast<tile::KernelOp>(SymbolTable::lookupSymbolIn(*copy, kernel.getSymNameAttr())), plan, arch);
+      for (const auto &[kernel, plans] : *ranked) {
+        const KernelPlan &plan = program.plan[kernel] = plans[n < plans.size() ? n : 0];
+        setPlan(cast<tile::KernelOp>(SymbolTable::lookupSymbolIn(*copy, kernel)), plan, arch);
         seconds += plan.cost.seconds;
-        if (open.size() > 1)
-          program.plan += (program.plan.empty() ? "" : "; ") + kernel.getSymName().str() + ": ";
-        program.plan += plan.text();
         if (plan.cost.seconds >= program.cost.seconds)
           program.cost = plan.cost;
       }

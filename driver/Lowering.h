@@ -15,7 +15,7 @@
 #include "attune/Compile.h"
 #include "codegen/sim/Sim.h"
 #include "passes/analysis/cost/PlanSpace.h"
-#include "passes/tile/KernelCost.h"
+#include "passes/tile/PlanKernels.h"
 
 #include <vector>
 
@@ -108,9 +108,14 @@ struct TileMapText {
 };
 Expected<TileMapText> tileMapText(const Source &source, int tileQ, int tileK);
 
+/// The plans of a program's kernels, by the kernels' names. Kernels whose plan the text gives are left out.
+using ProgramPlan = std::map<std::string, KernelPlan>;
+/// "4 consumer warps, 4 producer warps, rings of 3 stages"; of several kernels with their names.
+std::string textOf(const ProgramPlan &plan);
+
 /// A plan of a program whose tile text has none, and the text with this plan.
 struct PlannedProgram {
-  std::string plan; ///< "4 consumer warps, 4 producer warps, rings of 3 stages"; of several kernels with their names
+  ProgramPlan plan;
   std::string text;
   KernelCost
       cost; ///< of the launch: the seconds are the sum over kernels, all else is of the kernel that takes longest
@@ -119,6 +124,10 @@ struct PlannedProgram {
 /// The plans of a program in tile text, of which a kernel at least has none, by predicted time for `extents`. Of a
 /// launch of several kernels, the n-th program has the n-th plan of each, or its best one if it has fewer.
 Expected<std::vector<PlannedProgram>> plannedPrograms(const IrText &text, const Target &target, const Extents &extents);
+
+/// The plans of each kernel of such a program, by the kernels' names.
+using KernelPlans = std::map<std::string, std::vector<KernelPlan>>;
+Expected<KernelPlans> kernelPlans(const IrText &text, const Target &target, const Extents &extents);
 
 /// Parses and verifies text.
 Expected<IrSummary> describe(const IrText &text);

@@ -112,9 +112,9 @@ Expected<double> LaunchTimer::milliseconds(const Kernel &kernel, const LaunchArg
 
 double driver::median(std::span<const double> all) {
   std::vector<double> values(all.begin(), all.end());
-  const auto middle = values.begin() + long(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+  std::ranges::sort(values);
+  const size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 double driver::timeAgainst(std::span<const double> own, std::span<const double> winner) {

@@ -66,6 +66,7 @@ Expected<RaceTimes> race(size_t count, const std::function<bool(size_t)> &stays,
 /// so `own` is scaled by the ratio of the winner's median over all launches to its median over these first launches.
 double timeAgainst(std::span<const double> own, std::span<const double> winner);
 
+/// Of an even count the mean of the two in the middle. Precondition: there are values.
 double median(std::span<const double> values);
 
 /// The tensors and the workspace of one problem.

@@ -434,7 +434,7 @@ def PlanKernels : Pass<"tile-plan-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Requires: tiles without layouts.
     Ensures: each kernel has a plan: that of all combinations of warps, roles, ring depths and blocks per multiprocessor
-    whose predicted time is least (passes/tile/KernelCost.h). A plan, and depths of rings, that the text gives are kept. A
+    whose predicted time is least (passes/tile/KernelCost.h). A plan, roles and depths of rings that the text gives are kept. A
     remark on the kernel says what was planned.
     Why here: the pass runs first where a text of stage tile enters, because all other passes and the verifier read the
     plan.

@@ -40,6 +40,13 @@ void attune::sched::setLongTiles(Operation *kernel, LongTiles longest) {
     kernel->setAttr(longestFirstAttr, UnitAttr::get(context));
 }
 
+ArrayAttr attune::sched::rolesOf(MLIRContext *context, int64_t producerWarps, int64_t consumerWarps) {
+  auto role = [&](StringRef name, int64_t warps) -> Attribute {
+    return RoleAttr::get(context, StringAttr::get(context, name), warps, /*registers=*/0);
+  };
+  return ArrayAttr::get(context, {role("producer", producerWarps), role("consumer", consumerWarps)});
+}
+
 int64_t attune::sched::producerWarps(Operation *kernel) {
   int64_t warps = 0;
   if (auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr); roles && !roles.empty())

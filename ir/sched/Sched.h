@@ -108,6 +108,8 @@ inline bool isByOtherWarps(tile::ConvertOp staged) {
   return tile::isRelative(staged.getResult().getType()) || (ring && ring.getFirstWarp() > 0);
 }
 
+/// The value of `sched.roles` for a producer role and a consumer role.
+mlir::ArrayAttr rolesOf(mlir::MLIRContext *context, int64_t producerWarps, int64_t consumerWarps);
 /// The warps of all roles but the last, which computes: they fill rings for the computing role, or empty them. 0 in a
 /// kernel without roles.
 int64_t producerWarps(mlir::Operation *kernel);

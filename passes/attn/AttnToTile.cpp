@@ -74,7 +74,7 @@ private:
     mark(plan.getOverlap(), sched::overlapAttr);
     mark(plan.getStageBiases(), sched::stageBiasesAttr);
     if (plan.getProducerWarps())
-      kernel->setAttr(sched::rolesAttr, rolesOf(plan));
+      kernel->setAttr(sched::rolesAttr, sched::rolesOf(kernel.getContext(), plan.getProducerWarps(), plan.getWarps()));
   }
 
   /// Declares the derived axes of keys, rows and splits. Where thread blocks search for their visible tiles, some

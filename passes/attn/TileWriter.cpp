@@ -17,13 +17,6 @@ tile::KernelOp TileWriter::createKernel(const Twine &name, ArrayRef<Attribute> g
   return kernel;
 }
 
-ArrayAttr TileWriter::rolesOf(attn::PlanAttr plan) {
-  auto role = [&](StringRef name, int64_t warps) -> Attribute {
-    return sched::RoleAttr::get(builder.getContext(), builder.getStringAttr(name), warps, /*registers=*/0);
-  };
-  return builder.getArrayAttr({role("producer", plan.getProducerWarps()), role("consumer", plan.getWarps())});
-}
-
 Value TileWriter::copy(TileType type, Value view, ValueRange indices, Value limit, int64_t stages, StringRef name) {
   auto load = tile::LoadOp::create(builder, type, view, indices, limit);
   load->setAttr(sched::ringAttr, sched::RingAttr::get(builder.getContext(), stages));

@@ -74,8 +74,6 @@ struct TileWriter {
   tile::AxisAttr axis(llvm::StringRef name, int64_t size = 0, int64_t by = 1) {
     return tile::AxisAttr::get(op.getContext(), builder.getStringAttr(name), size, by);
   }
-  /// The warp roles of a kernel: a producer role with the plan's producer warps, and a consumer role.
-  mlir::ArrayAttr rolesOf(attn::PlanAttr plan);
 
   //===--- Tiles ---===//
 

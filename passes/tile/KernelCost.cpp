@@ -18,20 +18,8 @@ using tile::TileType;
 
 namespace {
 
-// Of one H200; see docs/log/programs.md for the programs and their times.
-constexpr double memoryEfficiency = 0.88;  ///< reached part of ArchInfo::memoryBytesPerSecond
-constexpr double level2Rate = 2.2;         ///< rate of level 2 in units of memory's
-constexpr double warpProducts = 0.66;      ///< rate of mma.sync on an architecture with asynchronous products
-constexpr double othersDelay = 0.05;       ///< part of memory's and the units' lesser time that does not overlap
-constexpr double latencyOfIteration = 520; ///< cycles: barriers, dependent products, reductions over lanes
-constexpr double latencyOfCopy = 900;      ///< cycles of a copy from memory, without a ring that hides it
-constexpr double overlapLoss = 0.4;        ///< part of the other units' time that does not overlap with the busiest's
-constexpr double partitions = 4;           ///< of a multiprocessor, whose units serve the warps of the partition alone
-constexpr double fullWarps = 8;            ///< warps on a multiprocessor that keep its units busy
-constexpr double fewWarpsExponent = 0.3;   ///< with fewer, units are slower by (fullWarps / warps) to this power
-constexpr double lastRound = 0.25;         ///< idle time at the end, in units of the time of a block
-constexpr double spillFactor = 0.02;       ///< additional time for each spilled register
-constexpr int otherRegisters = 56;         ///< of a thread beside tiles: addresses, bounds, fragments
+/// Partitions of a multiprocessor. The units of a partition serve its warps alone.
+constexpr double partitions = 4;
 
 /// Counts the ops of one thread block.
 class BlockCounter {
@@ -39,21 +27,25 @@ public:
   BlockCounter(tile::KernelOp kernel, const Extents &extents)
       : kernel(kernel), extents(extents), warps(std::max<int64_t>(kernel.getPlan().getWarps(), 1)) {}
 
-  KernelCost count() {
-    cost.blocks = 1;
+  LaunchCounts count() {
+    counts.blocks = 1;
     for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>())
-      cost.blocks *= std::ceil(double(extentOf(axis)) / double(axis.getBy()));
+      counts.blocks *= std::ceil(double(extentOf(axis)) / double(axis.getBy()));
     for (auto operand : kernel.getOperands().getAsRange<tile::OperandAttr>()) {
       double bytes = bytesOf(operand.getElementType());
       for (tile::AxisAttr axis : operand.getAxes())
         bytes *= std::ceil(double(extentOf(axis)) / double(axis.getBy()));
-      cost.tensorBytes += bytes;
+      counts.tensorBytes += bytes;
     }
-    countOps(kernel.getBody().front(), cost.blocks);
-    cost.registers = int(std::ceil(liveRegisters(kernel.getBody().front()))) + otherRegisters;
+    countOps(kernel.getBody().front(), counts.blocks);
+    counts.tileRegisters = int(std::ceil(liveRegisters(kernel.getBody().front())));
     for (Operation *op : largestLiveTiles(kernel))
-      cost.sharedMemory += ringDepth(op) * cast<TileType>(op->getResult(0).getType()).bytes();
-    return cost;
+      counts.sharedMemory += ringDepth(op) * cast<TileType>(op->getResult(0).getType()).bytes();
+    counts.warps = warps;
+    counts.producerWarps = sched::producerWarps(kernel);
+    counts.wantedBlocks = std::max<int64_t>(kernel.getPlan().getBlocksPerSm(), 1);
+    countCopies();
+    return counts;
   }
 
 private:
@@ -123,33 +115,33 @@ private:
       llvm::TypeSwitch<Operation *>(&op)
           .Case([&](tile::ForBlocksOp loop) {
             const double iterations = iterationsOf(loop);
-            cost.iterations += times * iterations;
+            counts.iterations += times * iterations;
             countOps(loop.getBody().front(), times * iterations);
           })
           .Case<tile::LoadOp, tile::WindowOp>(
-              [&](Operation *load) { cost.readBytes += times * double(typeOf(load->getResult(0)).bytes()); })
+              [&](Operation *load) { counts.readBytes += times * double(typeOf(load->getResult(0)).bytes()); })
           .Case<tile::StoreOp, tile::AccumulateOp>([&](Operation *store) {
             const double elements = elementsOf(typeOf(store->getOperand(0)));
             auto view = cast<tile::ViewType>(store->getOperand(1).getType());
-            cost.writtenBytes += times * elements * bytesOf(view.getElementType());
+            counts.writtenBytes += times * elements * bytesOf(view.getElementType());
           })
           .Case([&](tile::MmaOp product) { countProduct(product, times); })
           .Case([&](tile::MapOp map) {
             const double elements = elementsOf(map.getResult().getType()) * copiesOf(map.getResult().getType());
             for (Operation &inner : map.getRegion().front().without_terminator()) {
               const OpCost one = opCost(&inner, kernel.getPrecise());
-              cost.specialResults += times * elements * one.special;
-              cost.aluResults += times * elements * one.alu;
+              counts.specialResults += times * elements * one.special;
+              counts.aluResults += times * elements * one.alu;
             }
           })
           .Case([&](tile::ReduceOp reduce) {
-            cost.aluResults += times * elementsOf(reduce.getTile().getType()) * copiesOf(reduce.getTile().getType());
+            counts.aluResults += times * elementsOf(reduce.getTile().getType()) * copiesOf(reduce.getTile().getType());
           })
           .Case([&](tile::ConvertOp convert) {
             const TileType type = convert.getResult().getType();
-            cost.aluResults += times * elementsOf(type) / 2;
+            counts.aluResults += times * elementsOf(type) / 2;
             if (type.getSpace() == tile::MemorySpace::Shared)
-              cost.sharedBytes += times * double(type.bytes());
+              counts.sharedBytes += times * double(type.bytes());
           });
   }
 
@@ -159,12 +151,24 @@ private:
     const double elements = elementsOf(result),
                  depth = std::sqrt(elementsOf(left) * elementsOf(right) / std::max(elements, 1.0)),
                  copies = copiesOf(result);
-    cost.flops += times * 2 * elements * depth * copies;
+    counts.flops += times * 2 * elements * depth * copies;
     // A warp reads the right operand for its rows alone; asynchronous products read it once for a warpgroup.
     const double readers = sched::hasAsyncProducts(kernel) ? double(warps) / 4 : double(warps);
-    cost.sharedBytes += times * readers * double(right.bytes());
+    counts.sharedBytes += times * readers * double(right.bytes());
     if (left.getSpace() == tile::MemorySpace::Shared)
-      cost.sharedBytes += times * copies * double(left.bytes());
+      counts.sharedBytes += times * copies * double(left.bytes());
+  }
+
+  void countCopies() {
+    kernel.walk([&](tile::ForBlocksOp loop) {
+      int64_t bytes = 0;
+      for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
+        if (isCopied(load)) {
+          bytes += load.getResult().getType().bytes();
+          counts.stages = std::max(counts.stages, ringDepth(load));
+        }
+      counts.copiedBytes = std::max(counts.copiedBytes, bytes);
+    });
   }
 
   /// Registers of a thread for a register tile.
@@ -214,44 +218,55 @@ private:
   tile::KernelOp kernel;
   const Extents &extents;
   int64_t warps;
-  KernelCost cost;
+  LaunchCounts counts;
 };
 
 } // namespace
 
-KernelCost attune::kernelCost(tile::KernelOp kernel, const ArchInfo &arch, const Extents &extents) {
-  KernelCost cost = BlockCounter(kernel, extents).count();
-  const tile::PlanAttr plan = kernel.getPlan();
-  const int64_t producers = sched::producerWarps(kernel), threads = 32 * (plan.getWarps() + producers);
-  const int64_t blocksPerSm = std::max<int64_t>(plan.getBlocksPerSm(), 1);
-  const int atLaunch = std::min(arch.maxRegistersPerThread, int(arch.registersPerSM / (threads * blocksPerSm) / 8 * 8));
+LaunchCounts attune::countsOf(tile::KernelOp kernel, const Extents &extents) {
+  return BlockCounter(kernel, extents).count();
+}
+
+/// Sets the registers of a thread and the blocks per multiprocessor.
+static void placeBlocks(KernelCost &cost, const ArchInfo &arch, const ProgramCalibration &calibration) {
+  const int64_t threads = 32 * (cost.warps + cost.producerWarps);
+  cost.registers = cost.tileRegisters + int(std::lround(calibration.otherRegisters));
+  const int atLaunch =
+      std::min(arch.maxRegistersPerThread, int(arch.registersPerSM / (threads * cost.wantedBlocks) / 8 * 8));
   // Producer warps leave most of their registers to the consumers.
-  const int most = producers ? roleRegisters(int(plan.getWarps()), int(producers), /*searches=*/false, /*values=*/0,
-                                             cost.registers - otherRegisters, int(blocksPerSm))
-                                   .consumer
-                             : atLaunch;
+  const int most = cost.producerWarps ? roleRegisters(int(cost.warps), int(cost.producerWarps), /*searches=*/false,
+                                                      /*values=*/0, cost.tileRegisters, int(cost.wantedBlocks))
+                                            .consumer
+                                      : atLaunch;
   cost.spilled = std::max(0, cost.registers - most);
-  const int held = producers ? atLaunch : std::min(cost.registers, most);
+  const int held = cost.producerWarps ? atLaunch : std::min(cost.registers, most);
   cost.blocksPerSm = arch.blocksPerSM(int(threads), held, size_t(cost.sharedMemory));
+}
+
+KernelCost attune::predictCost(const LaunchCounts &counts, const ArchInfo &arch,
+                               const ProgramCalibration &calibration) {
+  KernelCost cost = {counts};
+  placeBlocks(cost, arch, calibration);
   if (!cost.blocksPerSm)
     return cost;
   const double clock = arch.clockGHz * 1e9, multiprocessors = arch.smCount;
-  const bool isSlow = arch.products(Issuer::Warpgroup) && !producers;
-  const double memoryRate = memoryEfficiency * arch.memoryBytesPerSecond, bytes = cost.readBytes + cost.writtenBytes;
-  cost.units = {
-      {"products", cost.flops / (arch.mmaTflops * 1e12 * (isSlow ? warpProducts : 1))},
-      {"special functions", cost.specialResults / (arch.specialPerClockPerSM * multiprocessors * clock)},
-      {"arithmetic", cost.aluResults / (arch.fmaPerClockPerSM * multiprocessors * clock)},
-      {"shared memory", cost.sharedBytes / (arch.sharedBytesPerClockPerSM * multiprocessors * clock)},
-      {"memory", std::max(std::min(bytes, cost.tensorBytes) / memoryRate, bytes / (level2Rate * memoryRate))}};
-  std::ranges::sort(cost.units, std::greater(), &std::pair<std::string, double>::second);
-  auto slower = [](double warps) {
+  const bool isSlow = arch.products(Issuer::Warpgroup) && !cost.producerWarps;
+  const double memoryRate = calibration.memoryEfficiency * arch.memoryBytesPerSecond,
+               bytes = cost.readBytes + cost.writtenBytes;
+  cost.units = {{"products", cost.flops / (arch.mmaTflops * 1e12 * (isSlow ? calibration.warpProducts : 1))},
+                {"special functions", cost.specialResults / (arch.specialPerClockPerSM * multiprocessors * clock)},
+                {"arithmetic", cost.aluResults / (arch.fmaPerClockPerSM * multiprocessors * clock)},
+                {"shared memory", cost.sharedBytes / (arch.sharedBytesPerClockPerSM * multiprocessors * clock)},
+                {"memory", std::max(std::min(bytes, cost.tensorBytes) / memoryRate,
+                                    bytes / (calibration.level2Rate * memoryRate))}};
+  std::ranges::sort(cost.units, std::greater(), &std::pair<std::string_view, double>::second);
+  auto slower = [&](double warps) {
     return std::max(1.0, partitions / warps) *
-           std::pow(std::max(1.0, fullWarps / std::max(warps, partitions)), fewWarpsExponent);
+           std::pow(std::max(1.0, calibration.fullWarps / std::max(warps, partitions)), calibration.fewWarpsExponent);
   };
   // The units of a multiprocessor, which memory is not.
   double memory = 0, busiest = 0, rest = 0;
-  std::string busiestUnit;
+  std::string_view busiestUnit;
   for (const auto &[unit, seconds] : cost.units) // the busiest first
     if (unit == "memory")
       memory = seconds;
@@ -259,37 +274,31 @@ KernelCost attune::kernelCost(tile::KernelOp kernel, const ArchInfo &arch, const
       busiest = seconds, busiestUnit = unit;
     else
       rest += seconds;
-  const double units = busiest + overlapLoss * rest;
+  const double units = busiest + calibration.overlapLoss * rest;
   // Blocks that run at a time, on as many multiprocessors as there are blocks for.
   const double together = std::min(double(cost.blocksPerSm), std::ceil(cost.blocks / multiprocessors)),
                busy = std::min(multiprocessors, cost.blocks / together), rounds = cost.blocks / (busy * together);
-  int64_t stages = 1, copied = 0; // copied: bytes of an iteration, the most of any loop
-  kernel.walk([&](tile::ForBlocksOp loop) {
-    int64_t bytes = 0;
-    for (auto load : loop.getBody().front().getOps<tile::LoadOp>())
-      if (isCopied(load)) {
-        bytes += load.getResult().getType().bytes();
-        stages = std::max(stages, ringDepth(load));
-      }
-    copied = std::max(copied, bytes);
-  });
-  const double ahead = double(stages - 1) + (producers ? 0.5 : 0);
+  const double ahead = double(cost.stages - 1) + (cost.producerWarps ? calibration.producersAhead : 0);
   // A multiprocessor gets its part of the memory's rate only with that many bytes under way all the time.
-  const double needed = memoryRate / multiprocessors * latencyOfCopy / clock;
-  if (copied)
-    memory *= std::max(1.0, needed / (together * double(copied) * std::max(ahead, 0.25)));
-  const double latency = latencyOfIteration + latencyOfCopy / (1 + 4 * ahead),
-               ofBlock =
-                   (units * multiprocessors * slower(double(plan.getWarps())) + cost.iterations * latency / clock) /
-                   cost.blocks,
-               ofLatencies = (rounds + (rounds > 1 ? lastRound : 0)) * ofBlock,
-               ofUnits = units * multiprocessors / busy * slower(double(plan.getWarps()) * together);
-  const std::pair<double, std::string> limits[] = {
+  const double needed = memoryRate / multiprocessors * calibration.latencyOfCopy / clock;
+  if (cost.copiedBytes)
+    memory *= std::max(1.0, needed / (together * double(cost.copiedBytes) * std::max(ahead, calibration.leastAhead)));
+  const double latency =
+                   calibration.latencyOfIteration + calibration.latencyOfCopy / (1 + calibration.stageHides * ahead),
+               ofBlock = (units * multiprocessors * slower(double(cost.warps)) + cost.iterations * latency / clock) /
+                         cost.blocks,
+               ofLatencies = (rounds + (rounds > 1 ? calibration.lastRound : 0)) * ofBlock,
+               ofUnits = units * multiprocessors / busy * slower(double(cost.warps) * together);
+  const std::pair<double, std::string_view> limits[] = {
       {memory, "memory"}, {ofUnits, busiestUnit}, {ofLatencies, "latencies"}};
   const auto &limit = *std::ranges::max_element(limits);
   cost.limitedBy = limit.second;
   // What does not limit a launch delays it all the same, where the two do not overlap.
-  cost.seconds = limit.first + othersDelay * (memory + std::max(ofUnits, ofLatencies) - limit.first);
-  cost.seconds *= 1 + spillFactor * cost.spilled;
+  cost.seconds = limit.first + calibration.othersDelay * (memory + std::max(ofUnits, ofLatencies) - limit.first);
+  cost.seconds *= 1 + calibration.spillFactor * cost.spilled;
   return cost;
+}
+
+KernelCost attune::kernelCost(tile::KernelOp kernel, const ArchInfo &arch, const Extents &extents) {
+  return predictCost(countsOf(kernel, extents), arch, *arch.programs);
 }

@@ -72,13 +72,8 @@ void write(tile::KernelOp kernel, const KernelPlan &plan, ArrayRef<tile::LoadOp>
   MLIRContext *context = kernel.getContext();
   kernel.setPlanAttr(tile::PlanAttr::make(context, dividedAxes(kernel), plan.warps, plan.blocksPerSm));
   kernel->removeAttr(sched::rolesAttr);
-  if (plan.producerWarps) {
-    auto role = [&](StringRef name, int64_t warps) {
-      return sched::RoleAttr::get(context, StringAttr::get(context, name), warps, /*registers=*/0);
-    };
-    kernel->setAttr(sched::rolesAttr,
-                    ArrayAttr::get(context, {role("producer", plan.producerWarps), role("consumer", plan.warps)}));
-  }
+  if (plan.producerWarps)
+    kernel->setAttr(sched::rolesAttr, sched::rolesOf(context, plan.producerWarps, plan.warps));
   for (tile::LoadOp load : rings)
     if (plan.stages)
       load->setAttr(sched::ringAttr, sched::RingAttr::get(context, plan.stages));
@@ -86,7 +81,14 @@ void write(tile::KernelOp kernel, const KernelPlan &plan, ArrayRef<tile::LoadOp>
       load->removeAttr(sched::ringAttr);
 }
 
-/// The plans of all combinations of warps, producer warps, stages and blocks per multiprocessor.
+/// The roles that the text gives to a kernel without a plan; null if it gives none.
+ArrayAttr givenRoles(tile::KernelOp kernel) {
+  auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr);
+  return roles && !roles.empty() ? roles : ArrayAttr();
+}
+
+/// The plans of all combinations of warps, producer warps, stages and blocks per multiprocessor. Roles that the text
+/// gives determine the warps.
 SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch, ArrayRef<tile::LoadOp> rings) {
   const int64_t rows = mostRows(kernel);
   SmallVector<KernelPlan> plans;
@@ -96,24 +98,28 @@ SmallVector<KernelPlan> combinations(tile::KernelOp kernel, const ArchInfo &arch
         if (blocks == 1 || 32 * blocks * (warps + producers) <= arch.maxThreadsPerSM)
           plans.push_back({warps, producers, stages, blocks});
   };
-  const int64_t warps = rows / rowsOfWarp;
-  if (arch.hasProducers() && rows == warps * rowsOfWarp && warps <= mostWarps && warps % warpsOfWarpgroup == 0 &&
-      llvm::any_of(dividedAxes(kernel), [&](const auto &axis) { return axis.second == rows; })) {
-    write(kernel, {warps, warpsOfWarpgroup}, {});
-    if (whyNoProducers(kernel, /*ordersChosen=*/false).empty())
-      add(warps, warpsOfWarpgroup);
+  auto canHaveProducers = [&](const KernelPlan &plan) {
+    if (!arch.hasProducers())
+      return false;
+    write(kernel, plan, {});
+    return whyNoProducers(kernel, /*ordersChosen=*/false).empty();
+  };
+  if (const ArrayAttr roles = givenRoles(kernel)) {
+    const int64_t warps = cast<sched::RoleAttr>(roles.getValue().back()).getWarps();
+    const int64_t producers = sched::producerWarps(kernel);
+    add(warps, canHaveProducers({warps, producers}) ? producers : 0); // else tile-choose-path removes the roles
+    return plans;
   }
+  const int64_t warps = rows / rowsOfWarp;
+  if (rows == warps * rowsOfWarp && warps <= mostWarps && warps % warpsOfWarpgroup == 0 &&
+      llvm::any_of(dividedAxes(kernel), [&](const auto &axis) { return axis.second == rows; }) &&
+      canHaveProducers({warps, warpsOfWarpgroup}))
+    add(warps, warpsOfWarpgroup);
   for (int64_t each = std::clamp<int64_t>(warps, 1, mostWarps / 2); each >= 1 && 2 * each >= warps; each /= 2)
     add(each, 0);
   if (plans.empty())
     add(mostWarps / 2, 0);
   return plans;
-}
-
-auto rankOf(const KernelPlan &plan) {
-  const int64_t usual = plan.producerWarps ? usualStagesOfProducers : usualStages;
-  return std::tuple(plan.cost.seconds * (1 + 0.01 * double(plan.stages ? std::abs(plan.stages - usual) : 0)),
-                    -plan.producerWarps, plan.stages, plan.blocksPerSm, -plan.warps);
 }
 
 struct PlanKernels : attune::impl::PlanKernelsBase<PlanKernels> {
@@ -147,6 +153,12 @@ std::string KernelPlan::text() const {
   return text + (blocksPerSm > 1 ? ", " + count(blocksPerSm, "block") + " per SM" : "");
 }
 
+PlanRank attune::rankOf(const KernelPlan &plan) {
+  const int64_t usual = plan.producerWarps ? usualStagesOfProducers : usualStages;
+  return {plan.cost.seconds * (1 + 0.01 * double(plan.stages ? std::abs(plan.stages - usual) : 0)),
+          -double(plan.producerWarps), double(plan.stages), double(plan.blocksPerSm), -double(plan.warps)};
+}
+
 std::vector<KernelPlan> attune::rankPlans(tile::KernelOp kernel, const ArchInfo &arch, int64_t budget,
                                           const Extents &extents) {
   if (arch.isCpu()) // a thread computes a block; there is nothing to choose
@@ -178,7 +190,10 @@ std::vector<KernelPlan> attune::rankPlans(tile::KernelOp kernel, const ArchInfo 
 }
 
 void attune::setPlan(tile::KernelOp kernel, const KernelPlan &plan, const ArchInfo &arch) {
+  const ArrayAttr roles = givenRoles(kernel);
   write(kernel, plan, openRings(kernel));
+  if (roles)
+    kernel->setAttr(sched::rolesAttr, roles);
   if (arch.isGpu())
     tile::remark(kernel, "planned: " + plan.text());
 }

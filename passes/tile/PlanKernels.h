@@ -8,6 +8,8 @@
 
 #include "passes/tile/KernelCost.h"
 
+#include <array>
+
 namespace attune {
 
 /// Who computes the tiles of a kernel, whose sizes its text gives.
@@ -22,12 +24,16 @@ struct KernelPlan {
   std::string text() const;
 };
 
+/// Plans are compared by their predicted seconds, and then by the other numbers; the least is the best.
+using PlanRank = std::array<double, 5>;
+PlanRank rankOf(const KernelPlan &plan);
+
 /// All plans of `kernel` whose tiles fit `budget` bytes of shared memory, by predicted time; at least one, which may
-/// not fit. The plan and the depths of rings that `kernel` has are kept.
+/// not fit. The plan, the roles and the depths of rings that `kernel` has are kept.
 std::vector<KernelPlan> rankPlans(tile::KernelOp kernel, const ArchInfo &arch, int64_t budget,
                                   const Extents &extents = {});
 
-/// Writes `plan` into a kernel that has none. A remark says what was planned.
+/// Writes `plan` into a kernel that has none; roles that the kernel has stay. A remark says what was planned.
 void setPlan(tile::KernelOp kernel, const KernelPlan &plan, const ArchInfo &arch);
 
 } // namespace attune

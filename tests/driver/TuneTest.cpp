@@ -157,6 +157,9 @@ TEST_CASE("a plan that left the race is compared with what the winner took meanw
   CHECK(timeAgainst(winner, winner) == 77);
   // Ended in the middle of a round.
   CHECK(timeAgainst(std::vector<double>{2, 3, 4}, std::vector<double>{2, 2}) == 3);
+  CHECK(median(std::vector<double>{5}) == 5);
+  CHECK(median(std::vector<double>{9, 1, 4}) == 4);
+  CHECK(median(std::vector<double>{9, 1, 4, 2}) == 3); // the mean of the two in the middle
 }
 
 TEST_CASE("compile takes the measured plan for its class of sizes, and for no other") {

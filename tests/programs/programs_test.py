@@ -124,6 +124,7 @@ class Programs(unittest.TestCase):
             (deep.replace(" dtype bf16", plan % ("sched.persistent, " + roles + "}")), {}, softmax_attention(data)),
             (searched.replace(" dtype bf16", " dtype bf16 attributes {" + tensors + "}"), {"list": ("bool", there)}, masked),
             (searched.replace(" dtype bf16", plan % ("sched.persistent, " + roles + ", " + tensors + "}")), {"list": ("bool", there)}, masked),
+            (text.replace(" dtype bf16", " dtype bf16 attributes {" + roles + "}"), {}, softmax_attention(data)),  # planned around the roles
         ):
             self.check(program, data, given, ("o", expected))
             self.assertIn("wgmma", self.attune("compile", os.path.join(self.folder, "program.mlir"), "--arch", "sm_90a", "--emit", "cuda"))
@@ -188,10 +189,20 @@ class Programs(unittest.TestCase):
             text = file.read()
         self.assertIn("plan <", text)
         self.check(text, data, {}, ("o", linear_attention(data)))
+        times = os.path.join(self.folder, "times.json")
+        self.assertIn(f"written        {times}", self.attune("tune", path, "--target", "cpu", *extents, "--times", times))
+        with open(times) as file:
+            written = json.load(file)
+        self.assertEqual(written["extents"], {"b": 1, "h": 2, "k": 130, "q": 130})
+        self.assertEqual(written["plans"][0]["kernels"], {"linear_attention": {"warps": 1, "producerWarps": 0, "stages": 0, "blocksPerSm": 1}})
+        self.assertGreater(written["plans"][0]["seconds"], 0)
+        with open(path) as file:
+            self.assertEqual(written["text"], file.read())
         self.assertIn("the text gives the plans of all its kernels", self.attune("tune", tuned, "--target", "cpu", *extents, code=1))
         self.assertIn("a program's sizes are --extents; leave out --shape", self.attune("tune", path, "--target", "cpu", *extents, "--shape", "1,1,1,1,1,64,64", code=2))
         self.assertIn("axis h of operand q has no extent", self.attune("tune", path, "--target", "cpu", "--extents", "b=1,q=3,k=3", code=2))
         self.assertIn("--output is for programs in tile text", self.attune("tune", "causal", "--target", "cpu", "--shape", "1,1,1,8,8,8,8", "--output", tuned, code=2))
+        self.assertIn("--times is for programs in tile text", self.attune("tune", "causal", "--target", "cpu", "--shape", "1,1,1,8,8,8,8", "--times", times, code=2))
         self.assertIn("--extents is for programs in tile text", self.attune("explain", "causal", "--arch", "sm_80", "--extents", "b=1", code=2))
 
     def test_errors(self):

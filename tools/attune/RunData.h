@@ -44,6 +44,8 @@ struct RunData {
   /// The operands of a program (RunProgram.h), by name, in the place of all those above; and those that it writes.
   std::map<std::string, reference::HostTensor> operands;
   std::vector<std::string> written;
+  /// Of a program's axes without a fixed size.
+  std::map<std::string, int64_t> extents;
 
   const reference::HostTensor &launchedKeys() const { return keyPages ? *keyPages : k; }
   const reference::HostTensor &launchedValues() const { return valuePages ? *valuePages : v; }

@@ -19,12 +19,6 @@ double millisecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /// The launch's arguments; `place` gives each tensor its memory.
 template <typename Place>
 LaunchArgs launchArgs(const RunFlags &flags, Device device, const RunData &data, Place &&place) {
@@ -83,7 +77,7 @@ Expected<double> runOnCpu(const RunFlags &flags, const Kernel &kernel, RunData &
       return launched.error();
     times.push_back(millisecondsSince(start));
   }
-  return median(times);
+  return driver::median(times);
 }
 
 /// The device's memory of each tensor of a run.
@@ -133,7 +127,7 @@ Expected<double> timeOnGpu(const RunFlags &flags, const Kernel &kernel, const Ta
     if (i >= 0)
       times.push_back(*milliseconds);
   }
-  return median(times);
+  return driver::median(times);
 }
 
 Expected<double> runOnGpu(const RunFlags &flags, const Kernel &kernel, const Target &target, RunData &data) {

@@ -64,6 +64,7 @@ public:
       return *failure;
     if (Expected<void> captured = makeCaptured(data); !captured)
       return captured.error();
+    data.extents = extents;
     data.poisonResults();
     // What a program adds to begins as the user's, or as zeros.
     for (const OperandParam &operand : operands)

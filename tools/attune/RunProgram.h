@@ -4,7 +4,7 @@
 //
 //     attune run linear.mlir --extents b=2,h=4,k=1024 --operand q=q.npy --expect o=o.npy
 //     attune explain linear.mlir --extents b=2,h=4,k=1024
-//     attune tune linear.mlir --extents b=2,h=4,k=1024 --output tuned.mlir
+//     attune tune linear.mlir --extents b=2,h=4,k=1024 --output tuned.mlir --times linear.json
 //
 // Extents of axes come from --extents and from files; operands without a source are random.
 //
@@ -26,10 +26,16 @@ Result<std::map<std::string, int64_t>> readExtents(const RunFlags &flags, const 
 /// The operands, captured tensors and scalars of a program's launch.
 Result<RunData> programData(const RunFlags &flags, const Request &request);
 
-/// attune tune of a program whose text leaves plans open: times all plans, prints the `top` best, and writes the text
-/// with the best plan to `output`, if that is not empty. Returns the exit code.
-int tuneProgram(const RunFlags &flags, const Request &request, double seconds, size_t candidates, size_t top,
-                const std::string &output);
+struct ProgramTuning {
+  double seconds = 0;    ///< to spend
+  size_t candidates = 0; ///< the most plans that are timed
+  size_t top = 0;        ///< plans that are printed
+  std::string output;    ///< file for the text with the quickest plan; empty: none
+  std::string timesFile; ///< file for the times of all plans (driver/ProgramTimes.h); empty: none
+};
+/// attune tune of a program whose text leaves plans open: times the plans, prints the best, and writes the files. Returns
+/// the exit code.
+int tuneProgram(const RunFlags &flags, const Request &request, const ProgramTuning &tuning);
 
 /// attune explain of such a program: its counts and the `top` plans that are predicted to be the quickest.
 int explainProgram(const RunFlags &flags, const Request &request, size_t top);

@@ -32,7 +32,7 @@ struct TuneFlags : RunFlags {
   size_t candidates = TuneOptions().candidates;
   size_t top = 5;
   bool resume = false;
-  std::string output; ///< of a program
+  std::string output, times; ///< of a program
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -195,8 +195,10 @@ int tuneVerb(TuneFlags &flags) {
   if (shapes->empty() != *program)
     return report(usageError(*program ? "a program's sizes are --extents; leave out --shape"
                                       : "--shape is required: the sizes to measure for"));
-  if (!*program && !flags.output.empty())
-    return report(usageError("--output is for programs in tile text; a variant's plans are kept in the cache folder"));
+  for (const auto &[flag, file] : {std::pair("--output", &flags.output), {"--times", &flags.times}})
+    if (!*program && !file->empty())
+      return report(usageError(
+          fmt::format("{} is for programs in tile text; a variant's plans are kept in the cache folder", flag)));
   if (request->target.isCuda()) {
     if (Expected<const CudaDriver *> cuda = cudaDriver(); !cuda)
       return report(usageError(fmt::format("there is no GPU to measure on; --target cpu measures on the CPU\nnote: {}",
@@ -205,7 +207,12 @@ int tuneVerb(TuneFlags &flags) {
       return report({current.error()});
   }
   if (*program)
-    return tuneProgram(flags, *request, flags.seconds, flags.candidates, flags.top, flags.output);
+    return tuneProgram(flags, *request,
+                       {.seconds = flags.seconds,
+                        .candidates = flags.candidates,
+                        .top = flags.top,
+                        .output = flags.output,
+                        .timesFile = flags.times});
   Expected<KernelImage> image = cli::compileImage(*request);
   if (!image)
     return report({image.error()});
@@ -257,6 +264,7 @@ void attune::cli::addTune(CLI::App &app, int &exitCode) {
                "  attune tune causal --shape 1,8,8,1024,1024,64,64\n"
                "  attune tune documents --tensor ids=i32[4096]:ids.npy --shape 4,16,16,4096,4096,128,128 --budget 60\n"
                "  attune tune linear.mlir --extents b=2,h=4,k=1024 --output tuned.mlir\n"
+               "  attune tune linear.mlir --extents b=2,h=4,k=1024 --times linear.json --candidates 1000 --budget 120\n"
                "  attune tune causal --backward --shape 4,16,16,4096,4096,128,128\n"
                "An interrupt keeps what was measured. attune cache plans lists the results.\n"
                "Exit codes: 0 done, 1 failed, 2 usage.");
@@ -270,6 +278,8 @@ void attune::cli::addTune(CLI::App &app, int &exitCode) {
       ->take_all();
   addProgramFlags(*verb, *flags, /*checks=*/false);
   verb->add_option("--output", flags->output, "of a program: write its text with the quickest plan to a file")
+      ->type_name("FILE");
+  verb->add_option("--times", flags->times, "of a program: write the times of its plans to a file, for attune-fit-cost")
       ->type_name("FILE");
   auto *group = verb->add_option_group("Measuring");
   group->add_option("--budget", flags->seconds, "seconds for each shape (20)")->check(CLI::Range(0.1, 1e6));

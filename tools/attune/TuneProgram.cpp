@@ -6,6 +6,8 @@
 
 #include "driver/Compiling.h"
 #include "driver/Lowering.h"
+#include "driver/ProgramTimes.h"
+#include "driver/TunedPlans.h"
 
 #include <chrono>
 #include <fmt/format.h>
@@ -19,17 +21,10 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-Result<std::vector<driver::PlannedProgram>> planned(const RunFlags &flags, const Request &request) {
+std::optional<Failure> checkStage(const Request &request) {
   if (request.summary->stage != Stage::Tile)
     return usageError("the text is at stage sched and holds its schedule; use the program's tile text");
-  Result<std::map<std::string, int64_t>> extents = readExtents(flags, request);
-  if (!extents)
-    return extents.failure();
-  Expected<std::vector<driver::PlannedProgram>> programs =
-      driver::plannedPrograms(*request.text, request.target, *extents);
-  if (!programs)
-    return Failure{programs.error()};
-  return std::move(*programs);
+  return std::nullopt;
 }
 
 struct Timed {
@@ -38,16 +33,35 @@ struct Timed {
   double milliseconds = 0;
 };
 
+/// What --times writes.
+std::string timesOf(const std::vector<Timed> &timed, const Request &request, const Extents &extents) {
+  driver::ProgramTimes times = {.program = request.label,
+                                .device = driver::deviceText(request.target).value_or(""),
+                                .arch = request.target.arch,
+                                .extents = extents,
+                                .plans = {},
+                                .text = request.text->text};
+  for (const Timed &each : timed)
+    times.plans.push_back({each.program->plan, each.milliseconds / 1e3});
+  return driver::timesJson(times);
+}
+
 } // namespace
 
 int attune::cli::explainProgram(const RunFlags &flags, const Request &request, size_t top) {
-  Result<std::vector<driver::PlannedProgram>> programs = planned(flags, request);
+  if (std::optional<Failure> failure = checkStage(request))
+    return report(*failure);
+  Result<std::map<std::string, int64_t>> extents = readExtents(flags, request);
+  if (!extents)
+    return report(extents.failure());
+  Expected<std::vector<driver::PlannedProgram>> programs =
+      driver::plannedPrograms(*request.text, request.target, *extents);
   if (!programs)
-    return report(programs.failure());
+    return report({programs.error()});
   if (flags.json) {
     ordered_json plans = ordered_json::array();
     for (const driver::PlannedProgram &program : *programs)
-      plans.push_back({{"plan", program.plan},
+      plans.push_back({{"plan", driver::textOf(program.plan)},
                        {"microseconds", program.cost.seconds * 1e6},
                        {"limitedBy", program.cost.limitedBy},
                        {"registers", program.cost.registers},
@@ -74,25 +88,27 @@ int attune::cli::explainProgram(const RunFlags &flags, const Request &request, s
     print(" {} {:.0f}%{}", unit, 100 * seconds / cost.seconds, &unit == &cost.units.back().first ? "\n" : ",");
   print("{} plans by predicted time\n", programs->size());
   for (const driver::PlannedProgram &program : std::span(*programs).first(std::min(top, programs->size())))
-    print("  {:>11.1f} us {}; {}\n", program.cost.seconds * 1e6, program.plan, program.cost.limitedBy);
+    print("  {:>11.1f} us {}; {}\n", program.cost.seconds * 1e6, driver::textOf(program.plan), program.cost.limitedBy);
   return done;
 }
 
-int attune::cli::tuneProgram(const RunFlags &flags, const Request &request, double seconds, size_t candidates,
-                             size_t top, const std::string &output) {
-  Result<std::vector<driver::PlannedProgram>> programs = planned(flags, request);
-  if (!programs)
-    return report(programs.failure());
+int attune::cli::tuneProgram(const RunFlags &flags, const Request &request, const ProgramTuning &tuning) {
+  if (std::optional<Failure> failure = checkStage(request))
+    return report(*failure);
   Result<RunData> data = programData(flags, request);
   if (!data)
     return report(data.failure());
+  Expected<std::vector<driver::PlannedProgram>> programs =
+      driver::plannedPrograms(*request.text, request.target, data->extents);
+  if (!programs)
+    return report({programs.error()});
   const Clock::time_point begin = Clock::now();
   auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-  const size_t count = std::min(candidates, programs->size());
+  const size_t count = std::min(tuning.candidates, programs->size());
   std::vector<std::optional<KernelImage>> images(count);
   std::vector<std::string> faults(count);
   driver::onAllCores(count, [&](size_t i) {
-    if (i && spent() > seconds / 2)
+    if (i && spent() > tuning.seconds / 2)
       return;
     Expected<KernelImage> image =
         compileImageFromText({(*programs)[i].text, request.text->file}, request.options, request.target);
@@ -117,8 +133,8 @@ int attune::cli::tuneProgram(const RunFlags &flags, const Request &request, doub
   std::vector<Kernel> kernels;
   for (const Timed &each : timed)
     kernels.push_back(each.kernel);
-  Expected<driver::RaceTimes> times =
-      timeKernels(flags, kernels, request.target, *data, [&](bool isFirst) { return isFirst || spent() < seconds; });
+  Expected<driver::RaceTimes> times = timeKernels(flags, kernels, request.target, *data,
+                                                  [&](bool isFirst) { return isFirst || spent() < tuning.seconds; });
   if (!times)
     return report({times.error()});
   const std::vector<double> compared = times->compared();
@@ -126,13 +142,18 @@ int attune::cli::tuneProgram(const RunFlags &flags, const Request &request, doub
     timed[i].milliseconds = compared[i];
   const double own = timed.front().milliseconds;
   std::ranges::sort(timed, {}, &Timed::milliseconds);
-  if (!output.empty())
-    if (Expected<void> written = writeFile(output, timed.front().program->text); !written)
-      return report({written.error()});
+  std::vector<OutputFile> files;
+  if (!tuning.output.empty())
+    files.push_back({tuning.output, timed.front().program->text});
+  const std::string allTimes = timesOf(timed, request, data->extents);
+  if (!tuning.timesFile.empty())
+    files.push_back({tuning.timesFile, allTimes});
+  if (Expected<void> written = writeFiles(files); !written)
+    return report({written.error()});
   if (flags.json) {
     ordered_json list = ordered_json::array();
     for (const Timed &each : timed)
-      list.push_back({{"plan", each.program->plan},
+      list.push_back({{"plan", driver::textOf(each.program->plan)},
                       {"microseconds", each.milliseconds * 1e3},
                       {"predictedMicroseconds", each.program->cost.seconds * 1e6},
                       {"chosenByModel", each.program == programs->data()}});
@@ -143,11 +164,11 @@ int attune::cli::tuneProgram(const RunFlags &flags, const Request &request, doub
   print("{} on {}\n  {:<14} {} of {} plans in {:.1f} s\n", request.label, request.target.text(), "timed", timed.size(),
         programs->size(), spent());
   for (size_t i = 0; i < timed.size(); ++i)
-    if (const bool isOwn = timed[i].program == programs->data(); i < top || isOwn)
-      print("  {:>11.1f} us {}{}\n", timed[i].milliseconds * 1e3, timed[i].program->plan,
+    if (const bool isOwn = timed[i].program == programs->data(); i < tuning.top || isOwn)
+      print("  {:>11.1f} us {}{}\n", timed[i].milliseconds * 1e3, driver::textOf(timed[i].program->plan),
             isOwn ? "; the cost model's choice" : "");
   print("  {:<14} {:.3f} of the time of the cost model's choice\n", "best", timed.front().milliseconds / own);
-  if (!output.empty())
-    print("  {:<14} {}\n", "written", output);
+  for (const OutputFile &file : files)
+    print("  {:<14} {}\n", "written", file.path);
   return done;
 }

@@ -35,7 +35,7 @@ KernelFrame::KernelFrame(BackwardProgram &program, const Twine &suffix, ArrayRef
   if (Attribute remarks = op->getAttr(tile::remarksAttr); remarks && work == Work::LoopOverQueries)
     kernel->setAttr(tile::remarksAttr, remarks);
   if (work != Work::Rows && program.hasRoles(plan)) {
-    kernel->setAttr(sched::rolesAttr, rolesOf(plan));
+    kernel->setAttr(sched::rolesAttr, sched::rolesOf(kernel.getContext(), plan.getProducerWarps(), plan.getWarps()));
     if (plan.getStageBiases())
       kernel->setAttr(sched::stageBiasesAttr, builder.getUnitAttr());
   }
