@@ -291,7 +291,8 @@ TEST_CASE("where five products do not fit or add in any order, warpgroups comput
   request.patternRows = request.patternColumns = 0;
   request.sumsByHead = true;
   CHECK(choose(request).keys.producerWarps == 0);
-  CHECK(choose(makeRequest("sm_90a", 512, 512)).keys.producerWarps == 0);
+  for (auto [headDim, headDimV] : {std::pair(264, 264), {320, 320}, {64, 264}, {512, 512}})
+    CHECK(choose(makeRequest("sm_90a", headDim, headDimV)).keys.producerWarps == 0);
   CHECK(choose(makeRequest("sm_90a", 256, 256, 4)).keys.producerWarps == 0);
   CHECK(choose(makeRequest("sm_90", 256, 256)).keys.producerWarps == 0);
 }

@@ -179,10 +179,14 @@ TEST_CASE("plans of the compiler's own lead to schedules for any mask, bias and 
   struct Form {
     DType dtype, ofBias;
     int headDim, headDimV;
+    bool deterministic = false;
   };
-  const Form forms[] = {{bf16, bf16, 64, 64},  {bf16, f32, 128, 128}, {f16, f32, 64, 64},    {bf16, bf16, 128, 128},
-                        {bf16, f32, 256, 256}, {f32, f32, 64, 64},    {bf16, f32, 192, 128}, {f16, f16, 96, 96},
-                        {f32, f32, 128, 128},  {bf16, bf16, 32, 32},  {bf16, f32, 8, 8}};
+  const Form forms[] = {{bf16, bf16, 64, 64},        {bf16, f32, 128, 128},     {f16, f32, 64, 64},
+                        {bf16, bf16, 128, 128},      {bf16, f32, 256, 256},     {f32, f32, 64, 64},
+                        {bf16, f32, 192, 128},       {f16, f16, 96, 96},        {f32, f32, 128, 128},
+                        {bf16, bf16, 32, 32},        {bf16, f32, 8, 8},         {bf16, bf16, 256, 256},
+                        {bf16, bf16, 136, 256},      {bf16, bf16, 320, 320},    {bf16, bf16, 64, 64, true},
+                        {bf16, f32, 128, 128, true}, {f16, f16, 192, 192, true}};
   // The mask decides on roles, and roles are sm_90a's: it takes part in more of the sample.
   size_t number = 0;
   const size_t each = sampleStep(397), eachOfWarpgroups = sampleStep(97);
@@ -199,7 +203,7 @@ TEST_CASE("plans of the compiler's own lead to schedules for any mask, bias and 
                     {.dtype = form.dtype,
                      .headDim = form.headDim,
                      .headDimV = form.headDimV,
-                     .gradients = Gradients{.tensors = score.gradients}},
+                     .gradients = Gradients{.tensors = score.gradients, .deterministic = form.deterministic}},
                     std::string(arch));
         }
 }

@@ -307,13 +307,17 @@ static int64_t sumSharedBytes(const PlanRequest &request, const Plan &plan, Sums
                           (sums == Sums::Dv ? 0 : boxRowBytes(of.dv, e, request.keyLengths))) +
             plan.tileQ * (plan.stages * boxRowBytes(of.d, e, request.queryLengths) +
                           (sums == Sums::Dk ? dpStages : plan.stages) * boxRowBytes(of.dv, e, request.queryLengths));
-    // A sum is stored over K or V if their panels are equal.
-    auto storedApart = [&](int64_t columns) {
-      const int64_t bytes = roundUp(columns, 16) * e;
-      const bool isEqual = sched::panelForBoxes(bytes) == sched::panelForBoxes(bytes, request.keyLengths);
-      return isEqual ? 0 : plan.tileK * boxRowBytes(columns, e);
+    // dK is stored over K and dV over V, or over K if there is no V, where panels are equal and there is room.
+    auto storedApart = [&](int64_t columns, int64_t ofHeld) {
+      const int64_t bytes = roundUp(columns, 16) * e, heldBytes = roundUp(ofHeld, 16) * e;
+      const bool isOver =
+          bytes <= heldBytes && sched::panelForBoxes(bytes) == sched::panelForBoxes(heldBytes, request.keyLengths);
+      return isOver ? 0 : plan.tileK * boxRowBytes(columns, e);
     };
-    tiles += (sums == Sums::Dv ? 0 : storedApart(of.d)) + (sums == Sums::Dk ? 0 : storedApart(of.dv));
+    if (sums != Sums::Dv)
+      tiles += storedApart(of.d, of.d);
+    if (sums != Sums::Dk)
+      tiles += storedApart(of.dv, sums == Sums::Dv ? of.d : of.dv);
   }
   // A loop over keys reads LSE, delta and other values per row once, to registers.
   const int64_t vectors =
@@ -331,7 +335,7 @@ static std::vector<Plan> warpgroupSumPlans(const PlanRequest &request, const Arc
   // Sums per key of captured tensors take a loop over heads around the loop over tiles, which roles do not serve. A loop
   // over keys that computes gradients of captured tensors has no registers left for dQ, and a tile of 128 queries may
   // span blocks of a pattern that see different keys.
-  if (!arch.hasProducers() || request.elementBytes != 2 || request.sumsByHead ||
+  if (!usesAsyncProducts(request) || request.sumsByHead ||
       (overKeys && (request.elementGradients || request.denseGradients || hasSmallBlocks(request))))
     return plans;
   auto fits = [&](const Plan &plan) {

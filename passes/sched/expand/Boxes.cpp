@@ -181,11 +181,16 @@ Value Boxes::takeFreeBuffer(TileType output) {
     return output.getShape()[1] == type.getShape()[1] && output.bytes() <= type.bytes() &&
            output.getLayout() == type.getLayout();
   };
+  // The smallest leaves the others to outputs with more columns; of equal ones the last.
+  Value smallest;
   for (Value buffer : llvm::reverse(leftBuffers))
-    if (isFree(buffer)) {
-      leftBuffers.remove(buffer);
-      return buffer;
-    }
+    if (isFree(buffer) &&
+        (!smallest || cast<TileType>(buffer.getType()).bytes() < cast<TileType>(smallest.getType()).bytes()))
+      smallest = buffer;
+  if (smallest) {
+    leftBuffers.remove(smallest);
+    return smallest;
+  }
   for (Value &buffer : storedBuffers)
     if (isFree(buffer))
       return std::exchange(buffer, {});
