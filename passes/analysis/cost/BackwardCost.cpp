@@ -1,6 +1,7 @@
 #include "passes/analysis/cost/BackwardCost.h"
 
 #include "arch/ArchInfo.h"
+#include "arch/ProgramCalibration.h"
 #include "passes/analysis/cost/Rounding.h"
 #include "passes/analysis/cost/VisitedTiles.h"
 
@@ -114,6 +115,12 @@ private:
     return cost;
   }
 
+  /// Operations per second of products at the level of `plan`.
+  double productRate(const Plan &plan) const {
+    const bool isSlow = arch.products(Issuer::Warpgroup) && !plan.producerWarps;
+    return arch.mmaTflops * 1e12 * (isSlow ? arch.programs->warpProducts : 1);
+  }
+
   /// The sums of a kernel with a loop over tiles.
   struct Summed {
     bool dk = false, dv = false, dq = false;
@@ -139,7 +146,7 @@ private:
     const double ofSums = of.dk && of.dq ? plan.tileQ * double(request.headDim) * calibration.sumCycles : 0;
     const double ofMask = heads * tiles.partial * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
     const double busy =
-        cost.flops / (calibration.efficiency * arch.mmaTflops * 1e12) +
+        cost.flops / (calibration.efficiency * productRate(plan)) +
         (visited * (calibration.tileCycles / plan.blocksPerSm + elements * ofElement + ofSums) + ofMask) / cycles;
     cost.seconds = std::max(cost.seconds, busy + launchSeconds);
     return cost;
