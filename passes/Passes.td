@@ -64,7 +64,8 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Ensures: each attention has an `attn.plan` whose shared memory and registers fit the architecture and the budget. A plan that is there already is kept if it
     fits, and is an error if it does not. For a backward pass, `attn.plan` is the plan of the loop over queries; `attn.queries_plan` is the plan of the loop
     over keys, where the two differ. `attn.accumulates_dq` says that the loop over queries accumulates dQ in global memory: the pass sets it where this is
-    faster than a second loop and `deterministic` gradients are not requested.
+    faster than a second loop and `deterministic` gradients are not requested. `attn.separate_dv` says that dK and dV have a loop over queries each: the pass
+    sets it where a thread has no registers for both.
     Why here: every later pass reads the plan and none changes it.
     Before: `attn.attention @causal dtype bf16 head_dim 128 x 128 scale 0.125 score {} mask {...}`
     After: `... attributes {attn.plan = #attn.plan<tile_q = 128, tile_k = 64, warps = 4, ...>} ...`
@@ -135,7 +136,7 @@ def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
     otherwise heads are an outer loop. Scores and weights are recomputed from Q, K and LSE.
     Every gradient of Q, K and V is summed in a fixed order, without atomics, unless the op has `attn.accumulates_dq`.
     With that attribute the loop over queries has all five products and adds dQ to a workspace. The first kernel clears
-    this workspace, and the kernel for dQ converts it.
+    this workspace, and the kernel for dQ converts it. With `attn.separate_dv` one kernel computes dV and another one dK, both over tiles of keys.
     How the gradient of a captured tensor is summed depends on the tensor's indices. If no index depends on k, the
     gradient is summed for each row; if no index depends on q, for each key. These sums are written to the workspace,
     and a later kernel `_grad_NAME` adds them up. If q and k are both indices, the kernel `_grad_NAME` computes the
