@@ -487,8 +487,8 @@ def AssignRoles : Pass<"tile-assign-roles", "::mlir::ModuleOp"> {
     search, the first warp also searches, and the second warp makes all copies of an iteration but the first.
     Relative-position values are computed by all warps but the first, or, if other warps load vectors or store tiles, by
     the second alone. A tile that a loop adds to memory, if TMA can do so, is stored by a warp that fills no ring. The
-    kernel has two `sched.roles`, one that fills rings and one that computes, each with its number of registers per
-    thread. Without producer warps the copies of a loop have rings too, filled by all warps.
+    kernel has two `sched.roles` or more: the last computes, the others fill rings or store their tiles, each with its
+    number of registers per thread. The first role does what the text gives to no other. Without producer warps the copies of a loop have rings too, filled by all warps.
     Why here: the layout of a tile that producer warps compute contains the number of these warps.
     Before: `%k = tile.load %K[...]`
     After: `%k = tile.load %K[...] {sched.ring = #sched.ring<stages 2, "producer" warp 0>}`

@@ -55,6 +55,17 @@ int64_t attune::sched::producerWarps(Operation *kernel) {
   return warps;
 }
 
+int64_t attune::sched::firstWarpOf(Operation *kernel, RingAttr ring) {
+  int64_t before = 0;
+  if (auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr))
+    for (auto role : roles.getAsRange<RoleAttr>()) {
+      if (role.getName() == ring.getRole())
+        break;
+      before += role.getWarps();
+    }
+  return before + ring.getFirstWarp();
+}
+
 int64_t attune::sched::deepestRing(KernelOp kernel) {
   int64_t stages = 1;
   for (auto shared : kernel.getBody().getOps<SharedOp>())

@@ -113,6 +113,8 @@ mlir::ArrayAttr rolesOf(mlir::MLIRContext *context, int64_t producerWarps, int64
 /// The warps of all roles but the last, which computes: they fill rings for the computing role, or empty them. 0 in a
 /// kernel without roles.
 int64_t producerWarps(mlir::Operation *kernel);
+/// The first warp that fills the ring `ring`, or stores its tiles, counted over the roles of `kernel`.
+int64_t firstWarpOf(mlir::Operation *kernel, RingAttr ring);
 /// Whether the kernel's products are asynchronous and issued by whole warpgroups, with accumulators in registers. All
 /// kernels with roles have such products: tile-choose-path removes the roles of other kernels.
 inline bool hasAsyncProducts(mlir::Operation *kernel) { return producerWarps(kernel) > 0; }

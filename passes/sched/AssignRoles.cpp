@@ -1,8 +1,9 @@
 //===- AssignRoles.cpp - Choose the depth of each ring and the warps that fill it -------===//
 //
-// Completes the ring and role attributes (`sched.ring`, `sched.roles`); values that the input IR gives are kept. A
-// kernel with roles has two: the producer role, which fills rings, and the consumer role, which computes. "As first
-// copy" means: as many stages as the first copy in the loop has.
+// Completes the ring and role attributes (`sched.ring`, `sched.roles`); values that the input IR gives are kept. The
+// last role of a kernel computes: the consumer role. The roles before it fill rings, or store tiles to memory. The
+// table is of the first of them, the producer role; other roles do what the input IR names them for. "As first copy"
+// means: as many stages as the first copy in the loop has.
 //
 //     tiles                            stages         filled by
 //     -------------------------------  -------------  ---------------------------------------------------------------
@@ -83,7 +84,7 @@ public:
         if (sched::RingAttr ring = sched::ringOf(op); !ring || !ring.getRole())
           setRing(op, filling, first, warps);
     };
-    const int64_t warps = sched::producerWarps(kernel);
+    const int64_t warps = fillers.front().getWarps();
     llvm::SmallDenseMap<Block *, Operation *> firstCopies;       // of each loop
     const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // warps that the input IR names for stores
     assign(once, 0);
@@ -118,11 +119,11 @@ private:
     return parameter ? parameter.getOwnName().str() : "memory";
   }
 
-  /// The warps that the ring attributes of `ops` name.
-  static llvm::SmallDenseSet<int64_t> warpsOf(ArrayRef<Operation *> ops) {
+  /// The warps of the first role that the ring attributes of `ops` name.
+  llvm::SmallDenseSet<int64_t> warpsOf(ArrayRef<Operation *> ops) const {
     llvm::SmallDenseSet<int64_t> warps;
     for (Operation *op : ops)
-      if (RingAttr ring = sched::ringOf(op); ring && ring.getRole())
+      if (RingAttr ring = sched::ringOf(op); ring && ring.getRole() == filling)
         for (int64_t warp = 0; warp < ring.getWarps(); ++warp)
           warps.insert(ring.getFirstWarp() + warp);
     return warps;
@@ -137,7 +138,7 @@ private:
         busy.insert(warp);
     const bool areOpen =
         llvm::any_of(vectors, [](Operation *op) { return !sched::ringOf(op) || !sched::ringOf(op).getRole(); });
-    for (int64_t warp = 1; warp < sched::producerWarps(kernel) - (areOpen ? 1 : 0); ++warp)
+    for (int64_t warp = 1; warp < fillers.front().getWarps() - (areOpen ? 1 : 0); ++warp)
       if (!stored.empty() && !busy.contains(warp))
         return warp;
     return 0;
@@ -186,13 +187,16 @@ private:
 
   /// Checks the kernel's roles, and chooses the registers of their threads if the input IR does not.
   LogicalResult nameRoles() {
-    auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr);
-    if (roles.size() != 2)
-      return kernel.emitOpError() << "has " << roles.size() << " roles, where one fills rings and one computes";
-    auto fills = cast<RoleAttr>(roles[0]), computes = cast<RoleAttr>(roles[1]);
-    if (fills.getWarps() != 4)
-      return kernel.emitOpError() << "role " << fills.getName() << ", which fills rings, has " << fills.getWarps()
-                                  << " warps; give it 4, a warpgroup";
+    const auto roles = llvm::to_vector(kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<RoleAttr>());
+    if (roles.size() < 2)
+      return kernel.emitOpError() << "has " << roles.size()
+                                  << " roles; give two or more, of which the last computes and the others fill rings";
+    fillers.assign(roles.begin(), roles.end() - 1);
+    RoleAttr computes = roles.back();
+    for (RoleAttr fills : fillers)
+      if (fills.getWarps() != 4)
+        return kernel.emitOpError() << "role " << fills.getName() << ", which fills rings, has " << fills.getWarps()
+                                    << " warps; give it 4, a warpgroup";
     if (computes.getWarps() != plan.getWarps())
       return kernel.emitOpError() << "role " << computes.getName() << " has " << computes.getWarps()
                                   << " warps, but the plan " << plan.getWarps();
@@ -200,30 +204,38 @@ private:
     if (plan.getDvWarps() != 1 || plan.getWarps() % 4 || !llvm::is_contained(plan.getSizes(), rows))
       return kernel.emitOpError() << "with a role that fills rings, warps are whole warpgroups that share the rows of "
                                      "an axis of the plan, 16 each";
-    if (!fills.getRegisters() && !computes.getRegisters()) {
+    const auto gives = [](RoleAttr role) { return role.getRegisters() != 0; };
+    if (llvm::none_of(roles, gives)) {
       const RoleRegisters registers = roleRegisters(
-          int(computes.getWarps()), int(fills.getWarps()), searches || findsRows(),
+          int(computes.getWarps()), int(sched::producerWarps(kernel)), searches || findsRows(),
           int(std::max(computed.size(), size_t(!vectors.empty()))),
           warpgroupTileRegisters(plan.getSize("k"), tile::storedColumns(kernel)), int(plan.getBlocksPerSm()));
-      fills = RoleAttr::get(kernel.getContext(), fills.getName(), fills.getWarps(), registers.producer);
-      computes = RoleAttr::get(kernel.getContext(), computes.getName(), computes.getWarps(), registers.consumer);
-      kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), {fills, computes}));
+      auto with = [&](RoleAttr role, int64_t count) {
+        return RoleAttr::get(kernel.getContext(), role.getName(), role.getWarps(), count);
+      };
+      SmallVector<Attribute> all;
+      for (RoleAttr &fills : fillers)
+        all.push_back(fills = with(fills, registers.producer));
+      all.push_back(computes = with(computes, registers.consumer));
+      kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), all));
+    } else if (!llvm::all_of(roles, gives)) {
+      return kernel.emitOpError("gives registers to some roles alone; give them to all, or to none");
     }
-    if (!fills.getRegisters() || !computes.getRegisters())
-      return kernel.emitOpError("gives registers to one role alone; give them to both, or to none");
     // The roles divide the registers that a thread block has at launch (setmaxnreg). A role that requests more waits
     // forever.
-    const int64_t threads = 32 * (fills.getWarps() + computes.getWarps()),
-                  registers =
-                      32 * (fills.getWarps() * fills.getRegisters() + computes.getWarps() * computes.getRegisters()),
-                  atLaunch = 65536 / (threads * plan.getBlocksPerSm()) / 8 * 8 * threads;
+    int64_t threads = 32 * computes.getWarps(), registers = threads * computes.getRegisters();
+    for (RoleAttr fills : fillers) {
+      threads += 32 * fills.getWarps();
+      registers += 32 * fills.getWarps() * fills.getRegisters();
+    }
+    const int64_t atLaunch = 65536 / (threads * plan.getBlocksPerSm()) / 8 * 8 * threads;
     if (registers > atLaunch)
       return kernel.emitOpError() << "roles take " << registers << " registers, of which a block of " << threads
                                   << " threads has " << atLaunch << "; give a role fewer";
-    filling = fills.getName();
+    filling = fillers.front().getName();
     for (const auto &ops : {once, streamed, computed, columns, vectors, windows, stored})
       for (Operation *op : ops)
-        if (failed(checkRing(op, fills)))
+        if (failed(checkRing(op)))
           return failure();
     for (Operation *convert : exchanged)
       if (RingAttr ring = sched::ringOf(convert); ring.getRole() || ring.getStages() < 2)
@@ -233,30 +245,34 @@ private:
     return success();
   }
 
-  /// Checks that a ring attribute names a role and warps that exist.
-  static LogicalResult checkRing(Operation *op, RoleAttr role) {
+  /// Checks that a ring attribute names a role that fills rings, and warps of it that exist.
+  LogicalResult checkRing(Operation *op) const {
     if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getResult().getType().rank() == 1)
       return load.emitOpError("is of single values, which TMA of a role does not bring; load the vector to "
                               "registers, and convert it");
     RingAttr ring = sched::ringOf(op);
     if (!ring || !ring.getRole())
       return success();
-    if (ring.getRole() != role.getName() && isa<tile::StoreOp, tile::AccumulateOp>(op))
-      return op->emitOpError() << "has a ring that role " << ring.getRole()
-                               << " empties, but tiles are taken to memory by role " << role.getName();
-    if (ring.getRole() != role.getName())
-      return op->emitOpError() << "has a ring that role " << ring.getRole()
-                               << " fills, but copies and what follows from none of the loop's tiles come from role "
-                               << role.getName();
-    if (ring.getFirstWarp() + ring.getWarps() > role.getWarps())
+    const auto *role = llvm::find_if(fillers, [&](RoleAttr fills) { return fills.getName() == ring.getRole(); });
+    if (role == fillers.end()) {
+      InFlightDiagnostic error = op->emitOpError() << "has a ring that role " << ring.getRole();
+      if (isa<tile::StoreOp, tile::AccumulateOp>(op))
+        error << " empties, but tiles are taken to memory by role ";
+      else
+        error << " fills, but copies and what follows from none of the loop's tiles come from role ";
+      llvm::interleave(fillers, [&](RoleAttr fills) { error << fills.getName(); }, [&] { error << " or "; });
+      return error;
+    }
+    if (ring.getFirstWarp() + ring.getWarps() > role->getWarps())
       return op->emitOpError() << "has a ring that warp " << ring.getFirstWarp() + ring.getWarps() - 1 << " of role "
-                               << role.getName() << " fills, which has " << role.getWarps();
+                               << role->getName() << " fills, which has " << role->getWarps();
     return success();
   }
 
   tile::KernelOp kernel;
   tile::PlanAttr plan;
-  StringAttr filling;
+  SmallVector<RoleAttr> fillers; ///< all roles but the last, which computes
+  StringAttr filling;            ///< the first of them, which does what the input IR gives to no role
   SmallVector<Operation *> once, streamed, computed, columns, vectors, windows, exchanged, stored;
   bool searches = false;
 };

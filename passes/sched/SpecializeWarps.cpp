@@ -2,7 +2,7 @@
 //
 // The kernel's loads become rings that a producer role fills by TMA and a consumer role reads:
 //
-//     producer (4 warps, of which the first copies)      consumers
+//     producer (4 warps, of which the first copies)      consumers (the last role)
 //     -------------------------------------------        ------------------------------------
 //     copy Q, send the position of the tile of work      wait Q, receive the position
 //     for tiles n:                                       for tiles n:
@@ -23,6 +23,9 @@
 //
 // A tile that a loop stores or adds to memory in each iteration goes through a ring too: the consumers fill a stage,
 // and a producer warp has TMA store the stage to memory and then releases it.
+//
+// Roles between the producer and the consumers fill the rings that name them, or store their tiles, as producer warps
+// from the second on do. setmaxnreg gives a role registers of its own.
 //
 // A kernel may have several loops over tiles, one after another, each with rings of its own: the producer copies the
 // first tiles of a loop while the consumers still compute the last ones of the loop before.
@@ -97,11 +100,11 @@ LogicalResult WarpSpecializer::findOthers() {
     if (failed(loop->checkWarps()))
       return failure();
     for (Ring *ring : loop->rings()) {
-      const int64_t first = ring->is.getFirstWarp(), count = ring->is.getWarps();
+      const int64_t first = ring->firstWarp, count = ring->is.getWarps();
       if (!first)
         continue;
       for (Ring *other : seen) {
-        const int64_t otherFirst = other->is.getFirstWarp(), otherCount = other->is.getWarps();
+        const int64_t otherFirst = other->firstWarp, otherCount = other->is.getWarps();
         const bool areSame = first == otherFirst && count == otherCount;
         if (!areSame && first < otherFirst + otherCount && otherFirst < first + count)
           return ring->tile->emitOpError() << "has a ring of warps that fill another one with others: " << other->is;
@@ -159,13 +162,20 @@ LogicalResult WarpSpecializer::run() {
   for (const auto &loop : loops)
     loop->declareVisits();
   initialise();
-  auto roles = kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<sched::RoleAttr>();
-  Block *producer = writeRole(*roles.begin());
-  Block *consumer = writeRole(*std::next(roles.begin()));
-  if (failed(writeProducer(producer, original)))
-    return failure();
-  // `sched.at` applies to the consumers' ops only: the attribute is removed from the ops that the producer runs.
-  producer->walk([](Operation *op) { op->removeAttr(sched::atAttr); });
+  SmallVector<std::pair<Block *, Warps>> fillers;
+  Block *consumer = nullptr;
+  int64_t before = 0;
+  for (auto role : kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<sched::RoleAttr>()) {
+    fillers.emplace_back(writeRole(role), Warps{before, role.getWarps()});
+    before += role.getWarps();
+  }
+  consumer = fillers.pop_back_val().first;
+  for (auto [block, of] : fillers) {
+    if (failed(of.first ? writeFiller(block, of, original) : writeProducer(block, of, original)))
+      return failure();
+    // `sched.at` applies to the consumers' ops only: the attribute is removed from the ops that other roles run.
+    block->walk([](Operation *op) { op->removeAttr(sched::atAttr); });
+  }
   builder.setInsertionPointToStart(consumer);
   auto [work, numbers] = persistent && tasks ? receivedWork() : numberedWork();
   for (Operation *op : original)

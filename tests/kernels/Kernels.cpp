@@ -446,6 +446,22 @@ std::string headSumsWarpgroupsText() {
   return text;
 }
 
+/// attention_backward_warpgroups.mlir with three roles: what other warps of the producer role do there, a role of its own does.
+std::string attentionBackwardRolesText() {
+  const std::pair<std::string_view, std::string_view> changes[] = {
+      {"@attention_backward_warpgroups", "@attention_backward_roles"},
+      {"#sched.role<\"producer\", warps 4, registers 32>, #sched.role<\"consumer\", warps 8, registers 232>",
+       "#sched.role<\"producer\", warps 4, registers 24>, #sched.role<\"rows\", warps 4, registers 32>, "
+       "#sched.role<\"consumer\", warps 8, registers 216>"},
+      {"\"producer\" warps 2 to 3", "\"rows\" warps 0 to 1"},
+      {"\"producer\" warp 1", "\"rows\" warp 3"}};
+  std::string text = attentionBackwardWarpgroupsText;
+  for (auto [from, to] : changes)
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+  return text;
+}
+
 } // namespace
 
 const std::vector<Program> &attune::tests::programs() {
@@ -460,6 +476,11 @@ const std::vector<Program> &attune::tests::programs() {
        attentionBackward,
        /*isForWarpgroups=*/true,
        /*timed=*/Sizes{2, 16, 4096, 4096}},
+      {"attention_backward_roles",
+       attentionBackwardRolesText(),
+       {{1, 2, 128, 128}, {2, 1, 100, 77}, {1, 1, 1, 1}, {1, 1, 500, 256}},
+       attentionBackward,
+       /*isForWarpgroups=*/true},
       // Tiles that leave in the loop; none, and a ragged last one.
       {"head_products",
        headProductsText,

@@ -1,7 +1,7 @@
 // Roles and rings that a block does not have.
 // RUN: attune-opt %s -split-input-file -tile-assign-roles -tile-assign-layouts -tile-specialize-warps -verify-diagnostics
 
-// expected-error @below {{'tile.kernel' op has 3 roles, where one fills rings and one computes}}
+// expected-error @below {{'tile.kernel' op role "c" has 4 warps, but the plan 8}}
 tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
     plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 4>, #sched.role<"c", warps 4>]} {
   %b = tile.block_index "b" : i32
@@ -24,7 +24,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
 
 // -----
 
-// expected-error @below {{'tile.kernel' op has 1 roles, where one fills rings and one computes}}
+// expected-error @below {{'tile.kernel' op has 1 roles; give two or more, of which the last computes and the others fill rings}}
 tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
     plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>]} {
   %b = tile.block_index "b" : i32
@@ -40,6 +40,52 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
   %dom = tile.domain k by 64 [%c0, %Sk) full
   tile.for_blocks (%k0, %partial) in %dom {
       %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+// expected-error @below {{'tile.kernel' op has a role b that fills no ring; name it in a sched.ring, or leave it out}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 4>, #sched.role<"c", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      %k = tile.load %K[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
+      %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
+    tile.yield
+  }
+}
+
+// -----
+
+tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4>, #sched.role<"b", warps 4>, #sched.role<"c", warps 8>]} {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sk = tile.axis_extent "k" : i32
+  %c0 = arith.constant 0 : i32
+  %Q = tile.param "q" : !tile.view<4, bf16>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %V = tile.param "v" : !tile.view<4, bf16>
+  %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
+  %dom = tile.domain k by 64 [%c0, %Sk) full
+  tile.for_blocks (%k0, %partial) in %dom {
+      // expected-error @below {{'tile.load' op has a ring that role "d" fills, but copies and what follows from none of the loop's tiles come from role "a" or "b"}}
+      %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "d" warp 0>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>
       %v = tile.load %V[%b, %h, %k0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<k 64 x dv 64, bf16, shared>
     tile.yield
   }
@@ -116,7 +162,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
 
 // -----
 
-// expected-error @below {{'tile.kernel' op gives registers to one role alone; give them to both, or to none}}
+// expected-error @below {{'tile.kernel' op gives registers to some roles alone; give them to all, or to none}}
 tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [b, h, k, dv 64] bf16) grid [b, h, q by 128] dtype bf16
     plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"a", warps 4, registers 24>, #sched.role<"b", warps 8>]} {
   %b = tile.block_index "b" : i32

@@ -169,7 +169,7 @@ void RoleWriter::readStage(Ring &ring, Position at, bool byLanes, bool refilled,
 LogicalResult RoleWriter::checkFirstWarp(const Ring &ring) {
   // The first producer warp sends its messages with the tiles that it copies first: with Q the current tile of work,
   // with K the index of the next tile of keys.
-  if (!ring.is.getFirstWarp() && ring.is.getWarps() == 1)
+  if (!ring.firstWarp && ring.is.getWarps() == 1)
     return success();
   return ring.tile->emitOpError("has a ring that the first producer warp alone has to fill: the messages that name the "
                                 "tiles go with the copies before the loop and with its first copy");
@@ -259,12 +259,12 @@ LogicalResult LoopRoles::checkWarps() {
       return ring.tile->emitOpError() << "has another number of stages than the first copy of the loop, which has "
                                       << streamed.front().stages();
   for (Ring *ring : rings()) {
-    if (ring->leaves() && (!ring->is.getFirstWarp() || ring->is.getWarps() > 1))
+    if (ring->leaves() && (!ring->firstWarp || ring->is.getWarps() > 1))
       return ring->tile->emitOpError("goes to memory by one warp, which waits for it, and is not the first, which "
                                      "copies; name one from warp 1 on");
     if (isa<tile::LoadOp, tile::WindowOp>(ring->tile) && ring->is.getWarps() > 1)
       return ring->tile->emitOpError("is copied by one warp, of which one lane starts TMA");
-    if (isa<tile::ConvertOp>(ring->tile) && !ring->is.getFirstWarp())
+    if (isa<tile::ConvertOp>(ring->tile) && !ring->firstWarp)
       return ring->tile->emitOpError("is computed by warps from warp 1 on");
   }
   return success();
@@ -278,7 +278,7 @@ SmallVector<Ring *> LoopRoles::rings() {
 }
 
 SmallVector<Ring *> LoopRoles::ringsOf(int64_t first) {
-  return llvm::filter_to_vector(rings(), [&](Ring *ring) { return !ring->with && ring->is.getFirstWarp() == first; });
+  return llvm::filter_to_vector(rings(), [&](Ring *ring) { return !ring->with && ring->firstWarp == first; });
 }
 
 bool LoopRoles::areTogether(const Ring &a, const Ring &b) {

@@ -14,12 +14,16 @@ using tile::TileType;
 struct Ring {
   Operation *tile;
   sched::RingAttr is; ///< the number of stages, and the warps that fill them
+  int64_t firstWarp;  ///< of the warps that fill the ring, counted over all roles that fill rings
   bool isStored;      ///< lanes store the tile element by element (TMA copies it otherwise)
   Value buffer = {}, barriers = {}, map = {};
   Ring *with = nullptr;          ///< the ring whose mbarriers this ring uses; null if it has its own
   SmallVector<Ring *, 1> beside; ///< the rings that use this ring's mbarriers
 
-  explicit Ring(Operation *tile) : tile(tile), is(sched::ringOf(tile)), isStored(isa<attune::tile::ConvertOp>(tile)) {}
+  explicit Ring(Operation *tile)
+      : tile(tile), is(sched::ringOf(tile)),
+        firstWarp(is ? sched::firstWarpOf(tile->getParentOfType<attune::tile::KernelOp>(), is) : 0),
+        isStored(isa<attune::tile::ConvertOp>(tile)) {}
   /// Whether the ring's tile goes to global memory.
   bool leaves() const { return isa<attune::tile::StoreOp, attune::tile::AccumulateOp>(tile); }
   /// The tile that goes through the ring.

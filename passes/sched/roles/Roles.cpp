@@ -8,15 +8,23 @@ namespace attune::roles {
 // The producer
 //===----------------------------------------------------------------------===//
 
-LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *> original) {
+LogicalResult WarpSpecializer::writeFiller(Block *block, Warps of, ArrayRef<Operation *> original) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(block);
+  if (llvm::none_of(others, [&](auto warps) { return warps.first >= of.first && warps.first < of.end(); }))
+    return kernel.emitOpError() << "has a role " << cast<sched::RoleOp>(block->getParentOp()).getName()
+                                << " that fills no ring; name it in a sched.ring, or leave it out";
+  return writeOthers(sched::ThreadIdOp::create(builder, loc), of, original);
+}
+
+LogicalResult WarpSpecializer::writeProducer(Block *block, Warps of, ArrayRef<Operation *> original) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(block);
   Value thread = sched::ThreadIdOp::create(builder, loc);
   // The branches of other warps come before that of the first warp, which needs the most registers: the thread index
   // is then no longer live in the first warp's loop.
-  for (auto [first, count] : others)
-    if (failed(writeOthers(thread, first, count, original)))
-      return failure();
+  if (failed(writeOthers(thread, of, original)))
+    return failure();
   Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
   auto copies = scf::IfOp::create(builder, loc, firstWarp, /*withElseRegion=*/false);
   builder.setInsertionPointToStart(copies.thenBlock());
@@ -50,16 +58,23 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, ArrayRef<Operation *>
   return result;
 }
 
-LogicalResult WarpSpecializer::writeOthers(Value thread, int64_t first, int64_t count, ArrayRef<Operation *> original) {
+LogicalResult WarpSpecializer::writeOthers(Value thread, Warps of, ArrayRef<Operation *> original) {
+  for (auto [first, count] : others)
+    if (first >= of.first && first < of.end() && failed(writeBranch(thread, of, {first, count}, original)))
+      return failure();
+  return success();
+}
+
+LogicalResult WarpSpecializer::writeBranch(Value thread, Warps of, Warps who, ArrayRef<Operation *> original) {
   using arith::CmpIPredicate;
   OpBuilder::InsertionGuard guard(builder);
-  const int64_t end = first + count;
+  const int64_t first = who.first, inRole = first - of.first;
   Value warp = arith::DivUIOp::create(builder, loc, thread, i32(32));
   Value are =
-      arith::CmpIOp::create(builder, loc, count == 1 ? CmpIPredicate::eq : CmpIPredicate::sge, warp, i32(first));
+      arith::CmpIOp::create(builder, loc, who.count == 1 ? CmpIPredicate::eq : CmpIPredicate::sge, warp, i32(inRole));
   auto alsoIf = [&](Value condition) { are = arith::AndIOp::create(builder, loc, are, condition); };
-  if (count > 1 && end < sched::producerWarps(kernel))
-    alsoIf(arith::CmpIOp::create(builder, loc, CmpIPredicate::slt, warp, i32(end)));
+  if (who.count > 1 && who.end() < of.end())
+    alsoIf(arith::CmpIOp::create(builder, loc, CmpIPredicate::slt, warp, i32(inRole + who.count)));
   LogicalResult result = success();
   onlyIf(are, [&] {
     Value one;

@@ -43,6 +43,12 @@ private:
     SmallVector<Value> begins; ///< the first visible tile of each warpgroup, of each loop that searches them
   };
 
+  /// Some warps of the roles that fill rings, counted over these roles.
+  struct Warps {
+    int64_t first, count;
+    int64_t end() const { return first + count; }
+  };
+
   /// Finds the rings of copies before the loops, and of all loops.
   LogicalResult findRings();
   /// Checks which warps fill which rings, and finds the warps besides the first.
@@ -116,7 +122,9 @@ private:
 
   /// Writes the producer role. The first warp copies, other warps fill the rings that name them; all of them loop over
   /// the same tiles.
-  LogicalResult writeProducer(Block *block, ArrayRef<Operation *> original);
+  LogicalResult writeProducer(Block *block, Warps of, ArrayRef<Operation *> original);
+  /// Writes another role that fills rings.
+  LogicalResult writeFiller(Block *block, Warps of, ArrayRef<Operation *> original);
   /// Whether one elected lane of the first warp runs the loops over tiles, because the other lanes have nothing to do.
   /// The election is then outside of the loops; inside, ptxas may elect a lane anew in each iteration.
   bool walksAlone() const {
@@ -134,8 +142,10 @@ private:
   /// Recomputes in this role the scalars before and between the loops, on which tile coordinates depend.
   /// Canonicalisation drops the unused ones.
   void cloneScalars(ArrayRef<Operation *> original, IRMapping &mapping);
-  /// Writes the branch of the producer warps from `first` on, and their loops over tiles.
-  LogicalResult writeOthers(Value thread, int64_t first, int64_t count, ArrayRef<Operation *> original);
+  /// Writes the branches of the warps of the role `of` that fill rings, but of the first warp of the kernel, and their
+  /// loops over tiles. `thread` is the thread's number in the role.
+  LogicalResult writeOthers(Value thread, Warps of, ArrayRef<Operation *> original);
+  LogicalResult writeBranch(Value thread, Warps of, Warps who, ArrayRef<Operation *> original);
 
   //===--- The consumers ---===//
 
