@@ -3,7 +3,7 @@
 // passes/tile/KernelCost.h counts what a kernel does and predicts its time from the rates in ArchInfo and from these
 // constants. Rates come from data sheets; constants are fitted to measured times:
 //
-//     attune tune linear.mlir --extents b=8,h=16,q=8192,k=8192 --times linear.json      on the GPU
+//     attune tune linear.mlir --extents b=8,h=16,q=8192,k=8192 --candidates 1000 --budget 120 --times linear.json
 //     attune-fit-cost linear.json ... --held-out retention.json ...                     prints an initialiser
 //
 // The initialiser goes to arch/ArchInfo.cpp, with the line of comment that says what it was fitted to.
@@ -15,9 +15,10 @@ namespace attune {
 
 /// Each field is positive. Its row in bench/FitCost.cpp has the range in which the fit varies it.
 struct ProgramCalibration {
-  double memoryEfficiency;   ///< reached part of ArchInfo::memoryBytesPerSecond
-  double level2Rate;         ///< rate of level 2 in units of memory's
-  double warpProducts;       ///< rate of products by warps on an architecture with asynchronous products
+  double memoryEfficiency; ///< reached part of ArchInfo::memoryBytesPerSecond
+  double level2Rate;       ///< rate of level 2 in units of memory's
+  /// Rate of products by warps on an architecture with asynchronous products. BackwardCost.cpp reads it, too.
+  double warpProducts;
   double othersDelay;        ///< part of memory's and the units' lesser time that does not overlap
   double latencyOfIteration; ///< cycles: barriers, dependent products, reductions over lanes
   double latencyOfCopy;      ///< cycles of a copy from memory, without a ring that hides it

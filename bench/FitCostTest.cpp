@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <sstream>
+#include <unistd.h>
 
 using namespace attune;
 using namespace bench;
@@ -29,7 +30,8 @@ std::string sourceOf(const std::string &path) {
 /// A file that is removed in the end.
 struct TimesFile {
   explicit TimesFile(const std::string &content)
-      : path((std::filesystem::temp_directory_path() / fmt::format("attune-fit-{}.json", ++count)).string()) {
+      : path((std::filesystem::temp_directory_path() / fmt::format("attune-fit-{}-{}.json", getpid(), ++count))
+                 .string()) {
     std::ofstream(path) << content;
   }
   ~TimesFile() { std::filesystem::remove(path); }

@@ -220,7 +220,8 @@ Plan planOf(sched::KernelOp kernel) {
   plan.producerWarps = int(kernel.getThreads() / 32) - plan.warps;
   auto note = [&](Operation *copy, Value shared) {
     const auto type = cast<tile::TileType>(shared.getType());
-    (copy->getParentOfType<sched::ForTilesOp>() ? plan.stages : plan.queryStages) = int(type.size("stage"));
+    int &stages = copy->getParentOfType<sched::ForTilesOp>() ? plan.stages : plan.queryStages;
+    stages = std::max(stages, int(type.size("stage")));
   };
   kernel.walk([&](sched::LoadBoxOp copy) { note(copy, copy.getShared()); });
   if (!plan.producerWarps)

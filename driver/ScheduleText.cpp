@@ -94,9 +94,12 @@ static std::string orderText(sched::KernelOp kernel) {
   });
   if (!work)
     return "";
-  const bool longest = kernel->hasAttr(sched::longestFirstAttr);
+  const sched::LongTiles end = sched::longTilesOf(kernel);
+  const bool longest = end != sched::LongTiles::None;
   if (work.getOrder() == sched::WorkOrder::Grid)
-    return longest ? "one tile per block, the longest rows of many heads first" : "one tile per block";
+    return end == sched::LongTiles::First ? "one tile per block, the first tiles of many heads first"
+           : longest                      ? "one tile per block, the longest rows of many heads first"
+                                          : "one tile per block";
   if (!work.getBody().getOps<sched::ClaimWorkOp>().empty())
     return longest
                ? "persistent blocks, dynamic: a free block claims the next tile, the longest rows of many heads first"

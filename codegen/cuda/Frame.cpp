@@ -45,7 +45,7 @@ static std::string fixedExtents(const KernelSignature &signature) {
 
 static const char *orderOf(sched::LongTiles longest) {
   return longest == sched::LongTiles::Last    ? ", last query tile first"
-         : longest == sched::LongTiles::First ? ", first key tile and many heads first"
+         : longest == sched::LongTiles::First ? ", first tiles of many heads first"
                                               : "";
 }
 

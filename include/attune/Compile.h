@@ -139,7 +139,7 @@ struct CompileOptions {
   std::optional<bool> qRegisters = {};   ///< whether fragments of Q stay in registers
   std::optional<int> dvWarps = {};       ///< warps that share rows and split the columns of V and O: 1, 2 or 4
   std::optional<int> blocksPerSm = {};   ///< resident blocks of a multiprocessor, which divide its registers
-  std::optional<bool> longestFirst = {}; ///< whether the last rows (most keys under a causal mask) are scheduled first
+  std::optional<bool> longestFirst = {}; ///< whether the last rows (backward: first keys) come first
   std::optional<bool> persistent = {};   ///< whether blocks are persistent: each computes several tiles of rows
   std::optional<int> queryStages = {};   ///< buffers of Q in persistent blocks: 1 or 2
   std::optional<bool> pingPong = {};     ///< whether warpgroups alternate between products and softmax (ping-pong)

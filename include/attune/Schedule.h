@@ -30,9 +30,7 @@ template <typename Visit, typename... Structures> void visitSchedule(Visit visit
   visit("dvWarps", "warps that share rows and split the columns of V: 1, 2 or 4", of.dvWarps...);
   visit("blocksPerSm", "blocks that share a multiprocessor", of.blocksPerSm...);
   visit("longestFirst",
-        "whether the last rows, which see most keys under a causal mask, are scheduled first; in a backward pass also "
-        "the "
-        "first keys",
+        "whether the last rows (backward: also the first keys), longest under a causal mask, are scheduled first",
         of.longestFirst...);
   visit("persistent", "whether blocks are persistent: each computes several tiles of rows", of.persistent...);
   visit("queryStages", "buffers of Q in persistent blocks: 1 or 2", of.queryStages...);

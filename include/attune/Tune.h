@@ -11,9 +11,9 @@
 // Candidates are the cost model's plans, and for each plan the variations that deviate in one field from the model's
 // rules (ping-pong, overlap, persistent blocks, the order of rows). With CompileOptions::backward the candidates are
 // plans of the two loops of the backward pass: tiles, warps and stages of each loop, warpgroup-level or warp-level
-// products, and whether dQ is accumulated in memory (never for deterministic gradients). Candidates are compiled on all cores, the most
-// promising first, and timed in alternating rounds; each launch starts with a cold L2 cache. Candidates that are
-// clearly slower than the best are dropped. The times are stored in the cache folder under a key of the device, the
+// products, whether dQ is accumulated in memory (never for deterministic gradients), and whether dK and dV have a loop
+// each. Candidates are compiled on all cores, the most promising first, and timed in alternating rounds; each launch
+// starts with a cold L2 cache. Candidates that are clearly slower than the best are dropped. The times are stored in the cache folder under a key of the device, the
 // space of plans, dtype, head dims, the class of the sizes, and the features of the program that the cost model reads.
 // Programs with equal keys share the times, whatever the programs' names.
 //

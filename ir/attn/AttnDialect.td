@@ -137,7 +137,8 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
     copy and products are warp-level. With `stage_biases` producer warps copy dense biases (bias[h, q, k]) to shared
     memory together with the K tile; otherwise each lane loads its elements.
 
-    Tiles of work. `longest_first` starts with the last query tile. A `persistent` block computes several query tiles in
+    Tiles of work. `longest_first` starts with the last query tile, a loop over queries of the backward pass with the
+    first key tile. A `persistent` block computes several query tiles in
     sequence: the copies for the next tile overlap with the end of the current one, so O has a shared buffer of its own
     and Q has a ring. With `pack_gqa` the rows of a tile are the queries of all query heads of a key head, so that K and
     V are read once for all of them. With `split_keys` several blocks split the keys of a tile of rows (split-KV), and a

@@ -8,6 +8,7 @@
 #include "passes/analysis/mask/MaskAnalysis.h"
 #include "passes/analysis/score/Distances.h"
 #include "passes/analysis/score/LogisticFunction.h"
+#include "passes/attn/TileScores.h"
 #include "passes/attn/backward/CapturedGradients.h"
 
 #include "mlir/IR/Matchers.h"
@@ -358,6 +359,7 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   if (failed(gradients))
     return;
   request.gradientReadsScore = !op.getScoreGrad().getArgument(0).use_empty();
+  request.skipsProduct = op.saves("score") && !readsProductAndSaved(op);
   for (const CapturedGradient &gradient : *gradients) {
     request.denseGradients |= !gradient.tiles.empty();
     request.elementGradients |= gradient.tiles.empty();
@@ -635,9 +637,14 @@ private:
   LogicalResult chooseBackward(attn::AttentionOp op, PlanRequest &request, const PlanChoice &fixed) {
     // Plans that the op has already are kept if they are candidates. Else they fix fields of the plans, as the options
     // do.
-    if (std::optional<BackwardPlans> given = backwardPlansOf(op); given && !fixed.any())
-      if (Expected<std::vector<BackwardPlans>> all = backwardPlans(request); all && llvm::is_contained(*all, *given))
+    if (std::optional<BackwardPlans> given = backwardPlansOf(op); given && !fixed.any()) {
+      PlanRequest inOrder = request; // candidates are listed in one order of tiles of work
+      inOrder.fixed.longestFirst = given->keys.longestFirst;
+      const PlanChoice ofQueries{.longestFirst = given->queries.longestFirst};
+      if (Expected<std::vector<BackwardPlans>> all = backwardPlans(inOrder, ofQueries);
+          all && llvm::is_contained(*all, *given))
         return success();
+    }
     request.fixed = choiceFor(op, attn::planAttr, fixed);
     std::optional<PlanChoice> ofQueries;
     if (op->hasAttr(attn::queriesPlanAttr))

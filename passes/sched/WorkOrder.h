@@ -2,9 +2,9 @@
 //
 // A kernel's grid lists axes, for example [b, h, q by 128]. Each point of the grid is a tile of work and has a number.
 // A block takes a number and computes the position of its tile. `WorkOrder` writes that arithmetic, on unsigned 32-bit
-// integers, into the IR. The arithmetic depends on the grid alone. The grid's last axis is the tiled one; under a
-// causal mask its later tiles take longer if it has queries, its earlier ones if it has keys. The axes before it are called leading axes here, and each point along them
-// is called a head.
+// integers, into the IR. The arithmetic depends on the grid alone. The grid's last axis is the tiled one. Under a causal
+// mask its last tiles take longest if it has queries, its first ones if it has keys. The axes before it are called
+// leading axes here, and each point along them is called a head.
 //
 // Without an option, the last axis varies fastest. The option `longest` (`sched.longest_first` of the kernel) numbers the
 // long tiles of a head first; the order also depends on how blocks take numbers (Once, here with
@@ -16,6 +16,7 @@
 //     | Last, Once             | (0,2) | (0,1) | (0,0) | (1,2) | (1,1) | (1,0) |
 //     | Last, Rounds           | (0,2) | (0,0) | (0,1) | (1,2) | (1,0) | (1,1) |
 //     | Last, Claims           | (0,2) | (1,2) | (0,1) | (1,1) | (0,0) | (1,0) |
+//     | First, Rounds          | (0,0) | (0,2) | (0,1) | (1,0) | (1,2) | (1,1) |
 //     | First, Claims          | (0,0) | (1,0) | (0,1) | (1,1) | (0,2) | (1,2) |
 //
 // A grid of n blocks may have more tiles than blocks. A block takes the numbers of its tiles in one of three ways:
@@ -24,8 +25,8 @@
 //     indices as other blocks end. With `longest`, tiles of several heads alternate, as with Claims in the
 //     table. If heads came one after the other, the long tiles of the last head would start when nearly everything
 //     else is done, and the device would wait for these tiles (with 16 heads of 64 tiles, for an eighth of the run
-//     time). `rowsTogether` limits the number of heads that alternate, because the K and V of all these heads are read
-//     at the same time. The number of alternating heads is a power of two that comparisons choose, because divisions
+//     time). `rowsTogether` limits the number of heads that alternate, because what their blocks copy in loops (K and V,
+//     or Q and dO) is read at the same time. The number of alternating heads is a power of two that comparisons choose, because divisions
 //     would delay a block's first copy. Heads of fewer than 8 tiles do not alternate: tiles of many such heads run at
 //     the same time anyway.
 //   - Rounds: in each round the block takes one of the next n numbers. With `longest` and more tiles than blocks,

@@ -12,7 +12,7 @@
 //     max(memory, cycles of the units * blocks, cycles of the units for one block + latencies of its iterations)
 //
 // where the units of a multiprocessor overlap in part. Counts follow from the ops alone. The time follows from counts,
-// rates of the architecture, and constants that attune-fit-cost fits to measured times (arch/ProgramCalibration.h).
+// rates of the architecture, and its constants, which attune-fit-cost can fit (arch/ProgramCalibration.h).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -208,6 +208,23 @@ TEST_CASE("plans of the compiler's own lead to schedules for any mask, bias and 
         }
 }
 
+TEST_CASE("plans of the compiler's own lead to schedules for a saved score") {
+  const std::string some[] = {"q >= k", "q >= k && q % 3 == k % 3", "batched[b, q] == batched[b, k]",
+                              "q >= k && q - k < windows[h]"};
+  for (const std::string &mask : some)
+    for (auto [headDim, headDimV] : {std::pair(64, 64), {128, 128}, {192, 128}, {256, 256}})
+      for (bool deterministic : {false, true})
+        for (const char *score : {"softcap(s, 50)", "softcap(s, 50) * s"}) {
+          INFO("mask " << mask << ", score " << score);
+          schedules(variantOf(mask, score, f32),
+                    {.dtype = bf16,
+                     .headDim = headDim,
+                     .headDimV = headDimV,
+                     .gradients = Gradients{.deterministic = deterministic, .saving = {.save = {"score"}}}},
+                    "sm_90a");
+        }
+}
+
 TEST_CASE("vectors of a dense gradient's kernel count beside its tiles and windows") {
   // 504 bytes above the budget where only tiles and windows counted.
   for (const ScoreCase &score : scores)

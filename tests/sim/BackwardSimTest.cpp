@@ -214,6 +214,9 @@ TEST_CASE("what the forward pass saves serves the backward pass", "[backward]") 
     for (const std::string arch : {"sm_90a", "sm_80"})
       if (sample.takes())
         simulateBackward(test, arch, gradients);
+  // Loops for each sum, which read saved flags of dropout.
+  wide.headDim = 192;
+  simulateBackward(makeCase("dropout", dropped, bf16, wide, 16), "sm_90a", dropout);
 }
 
 TEST_CASE("deterministic gradients are two loops on any architecture", "[backward]") {

@@ -31,7 +31,7 @@ struct ProgramTuning {
   size_t candidates = 0; ///< the most plans that are timed
   size_t top = 0;        ///< plans that are printed
   std::string output;    ///< file for the text with the quickest plan; empty: none
-  std::string timesFile; ///< file for the times of all plans (driver/ProgramTimes.h); empty: none
+  std::string timesFile; ///< file for the times of the timed plans (driver/ProgramTimes.h); empty: none
 };
 /// attune tune of a program whose text leaves plans open: times the plans, prints the best, and writes the files. Returns
 /// the exit code.

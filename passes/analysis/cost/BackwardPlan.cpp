@@ -334,8 +334,9 @@ static std::vector<Plan> warpgroupSumPlans(const PlanRequest &request, const Arc
   const bool overKeys = *each.begin() == Sums::Dq;
   // Sums per key of captured tensors take a loop over heads around the loop over tiles, which roles do not serve. A loop
   // over keys that computes gradients of captured tensors has no registers left for dQ, and a tile of 128 queries may
-  // span blocks of a pattern that see different keys.
-  if (!usesAsyncProducts(request) || request.sumsByHead ||
+  // span blocks of a pattern that see different keys. Without S the first tile that a loop copies is another one, with
+  // which the messages about tiles would have to go.
+  if (!usesAsyncProducts(request) || request.sumsByHead || request.skipsProduct ||
       (overKeys && (request.elementGradients || request.denseGradients || hasSmallBlocks(request))))
     return plans;
   auto fits = [&](const Plan &plan) {
@@ -414,7 +415,7 @@ static std::vector<Plan> warpgroupElementPlans(const PlanRequest &request, const
       // A persistent block loads the next tile of a dense bias during its epilogue. This prefetch pays off only where
       // no second block runs on the multiprocessor.
       plan->persistent = request.denseGradients && plan->blocksPerSm == 1;
-      plan->longestFirst = plan->persistent && lastRowsSeeMost(request.mask);
+      plan->longestFirst = plan->persistent && fixed.longestFirst.value_or(lastRowsSeeMost(request.mask));
       plan->stageBiases = stageBiases;
       if (stageBiases && !(plan->persistent && request.biases))
         continue;
@@ -462,7 +463,7 @@ static bool mayAddQueries(const PlanRequest &request, const ArchInfo &arch) {
 static bool isDear(const PlanRequest &request) { return request.dropout || request.specialPerElement >= 1; }
 
 std::string BackwardPlans::text() const {
-  if ((keys.producerWarps && accumulatesDq) || keys == queries)
+  if ((keys.producerWarps && accumulatesDq) || (keys == queries && !keys.producerWarps))
     return keys.text();
   return accumulatesDq
              ? fmt::format("{}; by rows {}", keys.text(), queries.text())
@@ -493,7 +494,7 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
   std::vector<std::pair<std::pair<size_t, size_t>, BackwardPlans>> ordered;
   size_t place = 0;
   // Blocks start with the tiles that take longest. The kernel of a dense tensor's gradient, whose grid has tiles of queries
-  // and keys, decides for itself.
+  // and keys, does so where its blocks are persistent.
   const bool firstKeys = request.fixed.longestFirst.value_or(firstKeysAreSeenMost(request.mask)),
              lastRows = fixedOfQueries.longestFirst.value_or(lastRowsSeeMost(request.mask));
   auto add = [&](Plan keys, bool accumulatesDq, bool separateDv = false) {
@@ -506,7 +507,7 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
     if (queries)
       others.insert(others.end(), queries->begin(), queries->end());
     for (size_t i = 0; i < (loopsOverKeys ? others.size() : std::min<size_t>(1, others.size())); ++i) {
-      if (loopsOverKeys && !request.denseGradients)
+      if (loopsOverKeys && !others[i].persistent)
         others[i].longestFirst = lastRows;
       ordered.push_back({{place + i, place}, {keys, others[i], accumulatesDq, separateDv}});
     }

@@ -46,8 +46,9 @@
 // If a tile of queries has fewer than 64 rows for each warpgroup, the warpgroups split dQ by columns. Each warpgroup
 // then has at least one panel of TMA: head dims of 72 to 120 are padded with zeros to 128 (columnsOfQueryLoop).
 //
-// If the loop over queries has producer warps, loops over keys that compute gradients of captured tensors use
-// warpgroup-level products too, with 16 rows of S a warp, if a candidate fits.
+// If one loop has all five products, loops over keys that compute gradients of captured tensors use warpgroup-level
+// products too, with 16 rows of S a warp, if a candidate fits. With seven or eight products such a loop also holds dQ,
+// and is warp-level.
 //
 // Plain C++ without MLIR.
 //

@@ -815,7 +815,8 @@ std::string Plan::text() const {
   const std::string tiles = tileQ && tileK ? fmt::format("{} x {}, ", tileQ, tileK) : "";
   if (producerWarps)
     return fmt::format("{}{} warpgroup{} and a producer warp, {} stages{}{}{}{}", tiles, warps / 4,
-                       warps == 4 ? "" : "s", stages, dpStages ? fmt::format(" (for dP alone {})", dpStages) : "",
+                       warps == 4 ? "" : "s", stages,
+                       dpStages ? fmt::format(" ({} of the tile that dP alone reads)", dpStages) : "",
                        pingPong ? ", ping-pong" : "", overlap ? ", overlapped" : "", persistent ? ", persistent" : "") +
            (stageBiases ? ", biases in shared memory" : "") +
            (blocksPerSm > 1 ? fmt::format(", {} blocks per SM", blocksPerSm) : "") + sharing;

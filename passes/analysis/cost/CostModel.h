@@ -229,6 +229,7 @@ struct PlanRequest {
   /// The kernel of denseGradients has one loop over batches and heads, and needs no search for visible tiles.
   bool denseInOneLoop = true;
   bool gradientReadsScore = false; ///< the score's gradient reads S, which stays in registers until then
+  bool skipsProduct = false;       ///< the gradient's loops read a saved score in place of the product S
   bool sumsByHead = false;         ///< a gradient is summed per key, with separate sums for the query heads of a group
   std::string packFault = {};      ///< why a tile cannot hold the rows of all query heads of a key head, or ""
   bool precise = false;            ///< exp2 and the score's functions have float32 accuracy

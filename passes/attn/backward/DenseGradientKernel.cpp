@@ -146,10 +146,11 @@ void writeDenseGradientKernel(KernelFrame &frame, const CapturedGradient &gradie
   };
   const Carried none{frame.splat("gradient", frame.scores(), frame.zero)};
   storeTile(frame, loopOverSharers(frame, all, k0, none, afterTile).front(), dense, places, q0, k0);
-  if (frame.plan.getPersistent())
+  if (frame.plan.getPersistent()) {
     frame.kernel->setAttr(sched::persistentAttr, frame.builder.getUnitAttr());
-  if (frame.plan.getLongestFirst())
-    sched::setLongTiles(frame.kernel, sched::LongTiles::Last);
+    if (frame.plan.getLongestFirst())
+      sched::setLongTiles(frame.kernel, sched::LongTiles::Last);
+  }
   // The launch skips this kernel if no two batches or heads share an element of the tensor: the main loop has then
   // written the gradient.
   if (isWrittenByLoop(gradient))

@@ -14,13 +14,18 @@ static LoopColumns paddedColumns(BackwardProgram &program, attn::PlanAttr plan, 
                             splits ? columnSplitsOf(plan.getTileQ(), plan.getWarps()) : 1);
 }
 
-/// The plan of a kernel. A `Rows` kernel takes at most 64 rows of a large head dim, so that several blocks fit on a
+/// The plan of a kernel. A `Rows` kernel takes at most 64 rows where Dv is above 64, so that several blocks fit on a
 /// multiprocessor: while one waits for its copies, another computes.
 static attn::PlanAttr planOfKernel(BackwardProgram &program, Work work) {
-  if (work != Work::Rows || program.op.getHeadDimV() <= 64)
+  if (work != Work::Rows)
     return work == Work::LoopOverQueries ? program.keysPlan : program.queriesPlan;
-  Plan plan = planOf(program.queriesPlan);
-  plan.tileQ = std::min(plan.tileQ, 64);
+  const Plan ofLoop = planOf(program.queriesPlan);
+  Plan plan;
+  plan.tileQ = program.op.getHeadDimV() > 64 ? std::min(ofLoop.tileQ, 64) : ofLoop.tileQ;
+  plan.tileK = ofLoop.tileK;
+  plan.warps = ofLoop.warps > 1 ? plan.tileQ / 16 : 1; // one warp: the CPU
+  plan.stages = 1;
+  plan.blocksPerSm = ofLoop.blocksPerSm;
   return planAttr(program.queriesPlan.getContext(), plan);
 }
 
@@ -30,8 +35,7 @@ KernelFrame::KernelFrame(BackwardProgram &program, const Twine &suffix, ArrayRef
   SmallVector<Attribute> grid;
   for (StringRef each : axes)
     grid.push_back(axis(each, 0, each == "q" || each == "k" ? tileOf(each) : 1));
-  const int64_t warps = work == Work::Rows && plan.getWarps() > 1 ? plan.getTileQ() / 16 : plan.getWarps();
-  kernel = createKernel(op.getSymName() + suffix, grid, plan, warps);
+  kernel = createKernel(op.getSymName() + suffix, grid, plan, plan.getWarps());
   if (Attribute remarks = op->getAttr(tile::remarksAttr); remarks && work == Work::LoopOverQueries)
     kernel->setAttr(tile::remarksAttr, remarks);
   if (work != Work::Rows && program.hasRoles(plan)) {

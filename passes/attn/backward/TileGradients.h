@@ -61,9 +61,9 @@ struct ScoreTile {
   Value isMasked = {}; ///< whether the mask has been applied to the tile at least in part, as i1; null: never
 };
 
-/// Computes S, the scores x, P and, if there is V, dP of a tile. With row statistics (softmax) P is returned unmasked: hideWeights or
-/// scoreGradients masks P or dS later, so that the branch of the mask does not come between P and dS. Without row
-/// statistics the scores x are masked here, before P.
+/// Computes S, the scores x, P and, if there is V, dP of a tile. With row statistics (softmax) P is returned unmasked:
+/// hideWeights or scoreGradients masks P or dS later, so that the branch of the mask does not come between P and dS.
+/// Without row statistics the scores x are masked here, before P.
 ScoreTile scoresOf(KernelFrame &frame, const InputTiles &inputs, const TilePlace &at, RowValues rows);
 /// Sets P to 0 at masked keys. Masking x with -inf instead would not suffice: the row's LSE may be NaN.
 void hideWeights(KernelFrame &frame, ScoreTile &tile);
