@@ -57,13 +57,19 @@ int64_t attune::sched::producerWarps(Operation *kernel) {
 
 int64_t attune::sched::firstWarpOf(Operation *kernel, RingAttr ring) {
   int64_t before = 0;
-  if (auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr))
+  if (auto roles = kernel->getAttrOfType<ArrayAttr>(rolesAttr); roles && ring.getRole())
     for (auto role : roles.getAsRange<RoleAttr>()) {
       if (role.getName() == ring.getRole())
         break;
       before += role.getWarps();
     }
   return before + ring.getFirstWarp();
+}
+
+bool attune::sched::isByOtherWarps(tile::ConvertOp staged) {
+  RingAttr ring = ringOf(staged);
+  return tile::isRelative(staged.getResult().getType()) ||
+         (ring && firstWarpOf(staged->getParentOfType<tile::KernelOp>(), ring) > 0);
 }
 
 int64_t attune::sched::deepestRing(KernelOp kernel) {

@@ -103,10 +103,7 @@ AtAttr earliestPlace(mlir::Value read, mlir::Block &block);
 inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>(ringAttr); }
 /// Whether producer warps other than the first, which issues the copies, compute the vector `staged`
 /// (tile::isStaged). True for relative-position values, and for vectors whose `sched.ring` names another warp.
-inline bool isByOtherWarps(tile::ConvertOp staged) {
-  RingAttr ring = ringOf(staged);
-  return tile::isRelative(staged.getResult().getType()) || (ring && ring.getFirstWarp() > 0);
-}
+bool isByOtherWarps(tile::ConvertOp staged);
 
 /// The value of `sched.roles` for a producer role and a consumer role.
 mlir::ArrayAttr rolesOf(mlir::MLIRContext *context, int64_t producerWarps, int64_t consumerWarps);
