@@ -2,6 +2,7 @@
 
 #include "attune/attune.h"
 #include "driver/Lowering.h"
+#include "driver/PlanJson.h"
 #include "driver/Timing.h"
 #include "driver/TunedPlans.h"
 #include "driver/Tuner.h"
@@ -429,6 +430,25 @@ TEST_CASE("Tuning::Measure measures the backward pass, too") {
   const std::vector<TunedEntry> entries = must(folder.plans().list());
   REQUIRE(entries.size() == 2);
   CHECK(entries[0].key.isBackward() != entries[1].key.isBackward());
+}
+
+TEST_CASE("the plans of a backward pass are the same after JSON") {
+  for (int headDim : {64, 256}) {
+    PlanRequest request;
+    request.arch = "sm_90a";
+    request.headDim = request.headDimV = headDim;
+    for (const BackwardPlans &plans : must(backwardPlans(request)))
+      CHECK(std::get<BackwardPlans>(passPlanOfFields(planFields(plans))) == plans);
+  }
+  // Files from before the fields were there.
+  nlohmann::ordered_json fields =
+      planFields(BackwardPlans{.keys = {.tileQ = 64}, .queries = {.tileQ = 32}, .accumulatesDq = true});
+  for (const char *later : {"separateDv", "dpStages"}) {
+    fields.erase(later);
+    fields["queries"].erase(later);
+  }
+  const BackwardPlans plans = std::get<BackwardPlans>(passPlanOfFields(fields));
+  CHECK((plans.accumulatesDq && !plans.separateDv && plans.keys.dpStages == 0 && plans.queries.tileQ == 32));
 }
 
 TEST_CASE("the plans of a backward pass give the kernels that they describe") {
