@@ -126,6 +126,11 @@ static constexpr std::array<ArchInfo, 11> archs = {{
 }};
 // clang-format on
 
+double attune::productRate(const ArchInfo &arch, const ProgramCalibration &calibration, bool hasProducers) {
+  const bool isSlow = arch.products(Issuer::Warpgroup) && !hasProducers;
+  return arch.mmaTflops * 1e12 * (isSlow ? calibration.warpProducts : 1);
+}
+
 int ArchInfo::blocksPerSM(int threads, int registersPerThread, size_t sharedBytes) const {
   if (threads < 1 || threads > maxThreadsPerBlock || sharedBytes > sharedBytesPerBlock)
     return 0;

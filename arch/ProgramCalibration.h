@@ -15,10 +15,9 @@ namespace attune {
 
 /// Each field is positive. Its row in bench/FitCost.cpp has the range in which the fit varies it.
 struct ProgramCalibration {
-  double memoryEfficiency; ///< reached part of ArchInfo::memoryBytesPerSecond
-  double level2Rate;       ///< rate of level 2 in units of memory's
-  /// Rate of products by warps on an architecture with asynchronous products. BackwardCost.cpp reads it, too.
-  double warpProducts;
+  double memoryEfficiency;   ///< reached part of ArchInfo::memoryBytesPerSecond
+  double level2Rate;         ///< rate of level 2 in units of memory's
+  double warpProducts;       ///< rate of products by warps on an architecture with asynchronous products
   double othersDelay;        ///< part of memory's and the units' lesser time that does not overlap
   double latencyOfIteration; ///< cycles: barriers, dependent products, reductions over lanes
   double latencyOfCopy;      ///< cycles of a copy from memory, without a ring that hides it
@@ -32,5 +31,10 @@ struct ProgramCalibration {
   double spillFactor;        ///< additional time for each spilled register, as a part of the whole
   double otherRegisters;     ///< registers of a thread in addition to tiles': addresses, bounds, fragments
 };
+
+struct ArchInfo;
+
+/// Operations per second of products: asynchronous ones of a kernel that has producer warps, else those of warps.
+double productRate(const ArchInfo &arch, const ProgramCalibration &calibration, bool hasProducers);
 
 } // namespace attune

@@ -110,21 +110,22 @@ static std::string planText(const Plan &plan, const Target &target) {
   return target.isCuda() ? plan.text() : fmt::format("{} x {}", plan.tileQ, plan.tileK);
 }
 
-std::string attune::driver::fullPlanText(const Plan &plan) {
+/// The text of a plan and, if its blocks start with the longest tiles, `order`.
+static std::string fullPlanText(const Plan &plan, const char *order) {
   // A plan with one warp is a plan for the CPU.
   const std::string text = plan.threads() == 32 ? fmt::format("{} x {}", plan.tileQ, plan.tileK) : plan.text();
-  return text + (plan.longestFirst ? ", last rows first" : "");
+  return text + (plan.longestFirst ? order : "");
 }
+
+std::string attune::driver::fullPlanText(const Plan &plan) { return ::fullPlanText(plan, ", last rows first"); }
 
 std::string attune::driver::fullPlanText(const PassPlan &plan) {
   if (const Plan *forward = std::get_if<Plan>(&plan))
     return fullPlanText(*forward);
   const auto &[keys, queries, accumulatesDq, separateDv] = std::get<BackwardPlans>(plan);
   const char *sums = accumulatesDq ? "dQ, dK, dV" : separateDv ? "dK and dV apart" : "dK, dV";
-  Plan inOrder = keys; // the blocks of a loop over queries start with the first keys
-  inOrder.longestFirst = false;
-  return fmt::format("{} {}{}; {} {}", sums, fullPlanText(inOrder), keys.longestFirst ? ", first keys first" : "",
-                     accumulatesDq ? "rows" : "dQ", fullPlanText(queries));
+  return fmt::format("{} {}; {} {}", sums, ::fullPlanText(keys, ", first keys first"), accumulatesDq ? "rows" : "dQ",
+                     fullPlanText(queries));
 }
 
 ordered_json attune::driver::candidateJson(const RankedPlan &candidate, const Target &target, bool chosen,

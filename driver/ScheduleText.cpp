@@ -94,17 +94,15 @@ static std::string orderText(sched::KernelOp kernel) {
   });
   if (!work)
     return "";
-  const sched::LongTiles end = sched::longTilesOf(kernel);
-  const bool longest = end != sched::LongTiles::None;
+  const sched::LongTiles longest = sched::longTilesOf(kernel);
+  const std::string order = longest == sched::LongTiles::None    ? ""
+                            : longest == sched::LongTiles::First ? ", the first tiles of many heads first"
+                                                                 : ", the longest rows of many heads first";
   if (work.getOrder() == sched::WorkOrder::Grid)
-    return end == sched::LongTiles::First ? "one tile per block, the first tiles of many heads first"
-           : longest                      ? "one tile per block, the longest rows of many heads first"
-                                          : "one tile per block";
+    return "one tile per block" + order;
   if (!work.getBody().getOps<sched::ClaimWorkOp>().empty())
-    return longest
-               ? "persistent blocks, dynamic: a free block claims the next tile, the longest rows of many heads first"
-               : "persistent blocks, dynamic: a free block claims the next tile";
-  return longest ? "persistent blocks, static: pairs of tiles from both ends of a head" : "persistent blocks";
+    return "persistent blocks, dynamic: a free block claims the next tile" + order;
+  return order.empty() ? "persistent blocks" : "persistent blocks, static: pairs of tiles from both ends of a head";
 }
 
 static std::string epilogueText(sched::KernelOp kernel) {

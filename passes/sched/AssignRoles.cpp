@@ -187,12 +187,12 @@ private:
 
   /// Checks the kernel's roles, and chooses the registers of their threads if the input IR does not.
   LogicalResult nameRoles() {
-    const auto roles = llvm::to_vector(kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<RoleAttr>());
+    auto roles = llvm::to_vector(kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<RoleAttr>());
     if (roles.size() < 2)
       return kernel.emitOpError() << "has " << roles.size()
                                   << " roles; give two or more, of which the last computes and the others fill rings";
     fillers.assign(roles.begin(), roles.end() - 1);
-    RoleAttr computes = roles.back();
+    const RoleAttr computes = roles.back();
     for (RoleAttr fills : fillers)
       if (fills.getWarps() != 4)
         return kernel.emitOpError() << "role " << fills.getName() << ", which fills rings, has " << fills.getWarps()
@@ -210,23 +210,20 @@ private:
           int(computes.getWarps()), int(sched::producerWarps(kernel)), searches || findsRows(),
           int(std::max(computed.size(), size_t(!vectors.empty()))),
           warpgroupTileRegisters(plan.getSize("k"), tile::storedColumns(kernel)), int(plan.getBlocksPerSm()));
-      auto with = [&](RoleAttr role, int64_t count) {
-        return RoleAttr::get(kernel.getContext(), role.getName(), role.getWarps(), count);
-      };
-      SmallVector<Attribute> all;
-      for (RoleAttr &fills : fillers)
-        all.push_back(fills = with(fills, registers.producer));
-      all.push_back(computes = with(computes, registers.consumer));
-      kernel->setAttr(sched::rolesAttr, ArrayAttr::get(kernel.getContext(), all));
+      for (RoleAttr &role : roles)
+        role = RoleAttr::get(kernel.getContext(), role.getName(), role.getWarps(),
+                             role == computes ? registers.consumer : registers.producer);
+      kernel->setAttr(sched::rolesAttr,
+                      ArrayAttr::get(kernel.getContext(), SmallVector<Attribute>(roles.begin(), roles.end())));
     } else if (!llvm::all_of(roles, gives)) {
       return kernel.emitOpError("gives registers to some roles alone; give them to all, or to none");
     }
     // The roles divide the registers that a thread block has at launch (setmaxnreg). A role that requests more waits
     // forever.
-    int64_t threads = 32 * computes.getWarps(), registers = threads * computes.getRegisters();
-    for (RoleAttr fills : fillers) {
-      threads += 32 * fills.getWarps();
-      registers += 32 * fills.getWarps() * fills.getRegisters();
+    int64_t threads = 0, registers = 0;
+    for (RoleAttr role : roles) {
+      threads += 32 * role.getWarps();
+      registers += 32 * role.getWarps() * role.getRegisters();
     }
     const int64_t atLaunch = 65536 / (threads * plan.getBlocksPerSm()) / 8 * 8 * threads;
     if (registers > atLaunch)

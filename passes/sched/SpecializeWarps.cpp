@@ -163,13 +163,12 @@ LogicalResult WarpSpecializer::run() {
     loop->declareVisits();
   initialise();
   SmallVector<std::pair<Block *, Warps>> fillers;
-  Block *consumer = nullptr;
   int64_t before = 0;
   for (auto role : kernel->getAttrOfType<ArrayAttr>(sched::rolesAttr).getAsRange<sched::RoleAttr>()) {
     fillers.emplace_back(writeRole(role), Warps{before, role.getWarps()});
     before += role.getWarps();
   }
-  consumer = fillers.pop_back_val().first;
+  Block *consumer = fillers.pop_back_val().first;
   for (auto [block, of] : fillers) {
     if (failed(of.first ? writeFiller(block, of, original) : writeProducer(block, of, original)))
       return failure();

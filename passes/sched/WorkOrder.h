@@ -26,8 +26,8 @@
 //     table. If heads came one after the other, the long tiles of the last head would start when nearly everything
 //     else is done, and the device would wait for these tiles (with 16 heads of 64 tiles, for an eighth of the run
 //     time). `rowsTogether` limits the number of heads that alternate, because what their blocks copy in loops (K and V,
-//     or Q and dO) is read at the same time. The number of alternating heads is a power of two that comparisons choose, because divisions
-//     would delay a block's first copy. Heads of fewer than 8 tiles do not alternate: tiles of many such heads run at
+//     or Q and dO) is read at the same time. The number of alternating heads is a power of two that comparisons choose,
+//     because divisions would delay a block's first copy. Heads of fewer than 8 tiles do not alternate: tiles of many such heads run at
 //     the same time anyway.
 //   - Rounds: in each round the block takes one of the next n numbers. With `longest` and more tiles than blocks,
 //     the block takes pairs of adjacent numbers. The tiles of a head are then numbered from both ends, so that all

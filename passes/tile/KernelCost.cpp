@@ -250,10 +250,9 @@ KernelCost attune::predictCost(const LaunchCounts &counts, const ArchInfo &arch,
   if (!cost.blocksPerSm)
     return cost;
   const double clock = arch.clockGHz * 1e9, multiprocessors = arch.smCount;
-  const bool isSlow = arch.products(Issuer::Warpgroup) && !cost.producerWarps;
   const double memoryRate = calibration.memoryEfficiency * arch.memoryBytesPerSecond,
                bytes = cost.readBytes + cost.writtenBytes;
-  cost.units = {{"products", cost.flops / (arch.mmaTflops * 1e12 * (isSlow ? calibration.warpProducts : 1))},
+  cost.units = {{"products", cost.flops / productRate(arch, calibration, cost.producerWarps > 0)},
                 {"special functions", cost.specialResults / (arch.specialPerClockPerSM * multiprocessors * clock)},
                 {"arithmetic", cost.aluResults / (arch.fmaPerClockPerSM * multiprocessors * clock)},
                 {"shared memory", cost.sharedBytes / (arch.sharedBytesPerClockPerSM * multiprocessors * clock)},

@@ -287,7 +287,7 @@ TEST_CASE("where five products do not fit or add in any order, warpgroups comput
       CHECK(plans.keys.dpStages == dpStages);
       CHECK(plans.queries.dpStages == dpStages);
     }
-  // dQ beside what a loop over keys adds to captured tensors; blocks of a pattern that see other keys; a sum per key and
+  // A loop over keys that also sums gradients of captured tensors; a pattern whose blocks see other keys; a sum per key and
   // head; more columns than registers.
   request.elementGradients = true;
   CHECK(std::pair(choose(request).keys.producerWarps, choose(request).queries.producerWarps) == std::pair(4, 0));

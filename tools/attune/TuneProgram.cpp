@@ -145,9 +145,11 @@ int attune::cli::tuneProgram(const RunFlags &flags, const Request &request, cons
   std::vector<OutputFile> files;
   if (!tuning.output.empty())
     files.push_back({tuning.output, timed.front().program->text});
-  const std::string allTimes = timesOf(timed, request, data->extents);
-  if (!tuning.timesFile.empty())
-    files.push_back({tuning.timesFile, allTimes});
+  std::string timesText;
+  if (!tuning.timesFile.empty()) {
+    timesText = timesOf(timed, request, data->extents);
+    files.push_back({tuning.timesFile, timesText});
+  }
   if (Expected<void> written = writeFiles(files); !written)
     return report({written.error()});
   if (flags.json) {

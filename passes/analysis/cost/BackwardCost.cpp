@@ -115,12 +115,6 @@ private:
     return cost;
   }
 
-  /// Operations per second of products at the level of `plan`.
-  double productRate(const Plan &plan) const {
-    const bool isSlow = arch.products(Issuer::Warpgroup) && !plan.producerWarps;
-    return arch.mmaTflops * 1e12 * (isSlow ? arch.programs->warpProducts : 1);
-  }
-
   /// The sums of a kernel with a loop over tiles.
   struct Summed {
     bool dk = false, dv = false, dq = false;
@@ -146,7 +140,7 @@ private:
     const double ofSums = of.dk && of.dq ? plan.tileQ * double(request.headDim) * calibration.sumCycles : 0;
     const double ofMask = heads * tiles.partial * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
     const double busy =
-        cost.flops / (calibration.efficiency * productRate(plan)) +
+        cost.flops / (calibration.efficiency * productRate(arch, *arch.programs, plan.producerWarps > 0)) +
         (visited * (calibration.tileCycles / plan.blocksPerSm + elements * ofElement + ofSums) + ofMask) / cycles;
     cost.seconds = std::max(cost.seconds, busy + launchSeconds);
     return cost;

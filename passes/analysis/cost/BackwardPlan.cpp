@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 #include <span>
 
 using namespace attune;
@@ -202,6 +203,11 @@ static int64_t vectorBytes(const PlanRequest &request, const Plan &plan) {
   return 4 * (vectors * plan.tileQ + request.relativeValues * (plan.tileQ + plan.tileK));
 }
 
+/// Bytes of the panels in which TMA copies or stores rows of `columns` elements.
+static int64_t panelOf(int64_t columns, int64_t elementBytes, bool singleRows = false) {
+  return sched::panelForBoxes(roundUp(columns, 16) * elementBytes, singleRows);
+}
+
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of = columnsOf(request, plan);
   const int64_t e = request.elementBytes;
@@ -209,11 +215,8 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
                 ofQueries = boxRowBytesOf(of, e, request.queryLengths);
   // dK is stored through the bytes of V, and dV through those of dQ, if their panels are equal.
   const bool isSame = of.d == of.dv;
-  auto panel = [&](int64_t columns, int64_t bytes, bool singleRows = false) {
-    return sched::panelForBoxes(roundUp(columns, 16) * bytes, singleRows);
-  };
-  const bool dkOverV = isSame && panel(of.dv, e, request.keyLengths) == panel(of.d, e),
-             dvOverDq = isSame && panel(of.d, 4) == panel(of.dv, e);
+  const bool dkOverV = isSame && panelOf(of.dv, e, request.keyLengths) == panelOf(of.d, e),
+             dvOverDq = isSame && panelOf(of.d, 4) == panelOf(of.dv, e);
   const int64_t storedRow = (dkOverV ? 0 : boxRowBytes(of.d, e)) + (dvOverDq ? 0 : boxRowBytes(of.dv, e));
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e), added = plan.tileQ * boxRowBytes(of.d, 4);
   return plan.tileK * (ofKeys + storedRow) + plan.stages * plan.tileQ * ofQueries + exchanged + added +
@@ -246,33 +249,40 @@ static int64_t mostSharedBytes(const ArchInfo &arch, const Plan &plan, int64_t b
   return std::min(budget, int64_t(arch.sharedBytesPerSM / plan.blocksPerSm - arch.sharedReservedPerBlock));
 }
 
+/// The plans with one of `candidates` for which `fits` holds, in their order; of each first the one whose dense biases are
+/// in shared memory. `fits` may set further fields.
+static std::vector<Plan> plansThatFit(const PlanRequest &request, const PlanChoice &fixed,
+                                      std::span<const WarpgroupTiles> candidates,
+                                      const std::function<bool(Plan &)> &fits) {
+  std::vector<Plan> plans;
+  for (const WarpgroupTiles &tiles : candidates)
+    if (std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed))
+      for (bool stageBiases : {true, false}) {
+        plan->stageBiases = stageBiases;
+        if ((!stageBiases || request.biases) && fits(*plan))
+          plans.push_back(*plan);
+      }
+  return plans;
+}
+
 /// The plans of one loop with all five products at warpgroup level, the model's choice first; none if no tiles that the
 /// model chooses fit, or the request excludes such plans.
 static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
-  std::vector<Plan> plans;
   // The loop multiplies dS with one tile of K for all heads of a group, so the heads must end their keys at the same
   // row.
   if (!arch.hasProducers() || request.deterministic || request.sumsByHead || request.endsByHead ||
       request.elementBytes != 2)
-    return plans;
-  for (const WarpgroupTiles &tiles : warpgroupTiles) {
-    if (plans.empty() && &tiles == warpgroupTiles + chosenTiles)
-      break;
-    std::optional<Plan> plan = makeWarpgroupPlan(tiles, request.fixed);
-    if (!plan)
-      continue;
-    const LoopColumns of = columnsOf(request, *plan);
-    const int64_t registers = ((of.d + of.dv) / 2 + plan->tileQ) * plan->tileK / (16 * plan->warps);
-    if (registers > mostWarpgroupRegisters)
-      continue;
-    for (bool stageBiases : {true, false}) {
-      plan->stageBiases = stageBiases;
-      if (stageBiases <= (request.biases > 0) &&
-          warpgroupSharedBytes(request, *plan) <= mostSharedBytes(arch, *plan, budget))
-        plans.push_back(*plan);
-    }
-  }
-  return plans;
+    return {};
+  auto fits = [&](const Plan &plan) {
+    const LoopColumns of = columnsOf(request, plan);
+    const int64_t registers = ((of.d + of.dv) / 2 + plan.tileQ) * plan.tileK / (16 * plan.warps);
+    return registers <= mostWarpgroupRegisters &&
+           warpgroupSharedBytes(request, plan) <= mostSharedBytes(arch, plan, budget);
+  };
+  const std::span<const WarpgroupTiles> all(warpgroupTiles);
+  if (plansThatFit(request, request.fixed, all.first(chosenTiles), fits).empty())
+    return {};
+  return plansThatFit(request, request.fixed, all, fits);
 }
 
 namespace {
@@ -309,9 +319,8 @@ static int64_t sumSharedBytes(const PlanRequest &request, const Plan &plan, Sums
                           (sums == Sums::Dk ? dpStages : plan.stages) * boxRowBytes(of.dv, e, request.queryLengths));
     // dK is stored over K and dV over V, or over K if there is no V, where panels are equal and there is room.
     auto storedApart = [&](int64_t columns, int64_t ofHeld) {
-      const int64_t bytes = roundUp(columns, 16) * e, heldBytes = roundUp(ofHeld, 16) * e;
       const bool isOver =
-          bytes <= heldBytes && sched::panelForBoxes(bytes) == sched::panelForBoxes(heldBytes, request.keyLengths);
+          roundUp(columns, 16) <= roundUp(ofHeld, 16) && panelOf(columns, e) == panelOf(ofHeld, e, request.keyLengths);
       return isOver ? 0 : plan.tileK * boxRowBytes(columns, e);
     };
     if (sums != Sums::Dv)
@@ -330,7 +339,6 @@ static int64_t sumSharedBytes(const PlanRequest &request, const Plan &plan, Sums
 static std::vector<Plan> warpgroupSumPlans(const PlanRequest &request, const ArchInfo &arch, const PlanChoice &fixed,
                                            int64_t budget, std::span<const WarpgroupTiles> candidates,
                                            std::initializer_list<Sums> each) {
-  std::vector<Plan> plans;
   const bool overKeys = *each.begin() == Sums::Dq;
   // Sums per key of captured tensors take a loop over heads around the loop over tiles, which roles do not serve. A loop
   // over keys that computes gradients of captured tensors has no registers left for dQ, and a tile of 128 queries may
@@ -338,27 +346,20 @@ static std::vector<Plan> warpgroupSumPlans(const PlanRequest &request, const Arc
   // which the messages about tiles would have to go.
   if (!usesAsyncProducts(request) || request.sumsByHead || request.skipsProduct ||
       (overKeys && (request.elementGradients || request.denseGradients || hasSmallBlocks(request))))
-    return plans;
+    return {};
   auto fits = [&](const Plan &plan) {
     return std::ranges::all_of(each, [&](Sums sums) {
       return sumRegisters(request, plan, sums) <= mostWarpgroupRegisters &&
              sumSharedBytes(request, plan, sums) <= mostSharedBytes(arch, plan, budget);
     });
   };
-  for (const WarpgroupTiles &tiles : candidates)
-    if (std::optional<Plan> plan = makeWarpgroupPlan(tiles, fixed))
-      for (bool stageBiases : {true, false}) {
-        if (stageBiases && !request.biases)
-          continue;
-        plan->stageBiases = stageBiases;
-        plan->dpStages = 0;
-        // dP frees its tile early in an iteration, so that one stage less costs little.
-        if (!fits(*plan))
-          plan->dpStages = plan->stages - 1;
-        if (fits(*plan))
-          plans.push_back(*plan);
-      }
-  return plans;
+  return plansThatFit(request, fixed, candidates, [&](Plan &plan) {
+    plan.dpStages = 0;
+    if (fits(plan))
+      return true;
+    plan.dpStages = plan.stages - 1; // dP frees its tile early in an iteration: one stage less costs little
+    return fits(plan);
+  });
 }
 
 /// Candidate tiles, tried in this order, for the loops over keys that compute gradients of captured tensors. Such loops

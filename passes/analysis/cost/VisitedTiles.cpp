@@ -286,10 +286,18 @@ static double keysSeen(const MaskRows &of, size_t first, size_t last) {
   return seen;
 }
 
+static constexpr double clearly = 1.3; ///< factor from which one half of a mask counts as longer than the other
+
+/// The rows of the longest sequence. With a sliding window the first rows see fewer keys than later rows. These first
+/// rows weigh least in a long sequence.
+static const MaskRows &longestOf(const MaskShape &mask) {
+  return *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
+}
+
 bool attune::firstKeysAreSeenMost(const MaskShape &mask) {
   if (mask.kind != MaskShape::Kind::Rows)
     return lastRowsSeeMost(mask);
-  const MaskRows &longest = *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
+  const MaskRows &longest = longestOf(mask);
   const int64_t half = longest.keys / 2;
   int64_t first = 0, last = 0; // pairs of a row and a visible key of each half
   for (const std::vector<MaskRows::Keys> &row : longest.rows)
@@ -297,7 +305,7 @@ bool attune::firstKeysAreSeenMost(const MaskShape &mask) {
       first += std::max<int64_t>(std::min(keys.end, half) - keys.begin, 0);
       last += std::max<int64_t>(keys.end - std::max(keys.begin, half), 0);
     }
-  return double(first) > 1.3 * double(last);
+  return double(first) > clearly * double(last);
 }
 
 bool attune::lastRowsSeeMost(const MaskShape &mask) {
@@ -305,9 +313,7 @@ bool attune::lastRowsSeeMost(const MaskShape &mask) {
     return mask.right < MaskShape::unlimited && mask.left >= MaskShape::unlimited;
   if (mask.kind != MaskShape::Kind::Rows)
     return mask.kind == MaskShape::Kind::Fraction;
-  // The comparison is made for the longest sequence. With a sliding window the first rows see fewer keys than later
-  // rows. These first rows weigh least in a long sequence.
-  const MaskRows &longest = *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
+  const MaskRows &longest = longestOf(mask);
   const size_t rows = longest.rows.size();
-  return rows > 1 && keysSeen(longest, rows / 2, rows) > 1.3 * keysSeen(longest, 0, rows / 2);
+  return rows > 1 && keysSeen(longest, rows / 2, rows) > clearly * keysSeen(longest, 0, rows / 2);
 }

@@ -123,7 +123,7 @@ void LoopRoles::computeStaged(Ring &ring, IRMapping &mapping, Position at) {
   Location loc = ring.tile->getLoc();
   sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase);
   storeStage(ring, mapping, at.stage);
-  for (Ring *other : ring.beside)
+  for (Ring *other : ring.barrierUsers)
     storeStage(*other, mapping, at.stage);
   sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
 }

@@ -58,7 +58,7 @@ void RoleWriter::declare(Ring &ring, int64_t filledBy, int64_t emptiedBy) {
     return;
   }
   std::string name = stemOf(ring);
-  for (Ring *other : ring.beside)
+  for (Ring *other : ring.barrierUsers)
     if (other->isStored == ring.isStored) // the name leaves out per-key vectors that lanes store next to K
       name += "_" + stemOf(*other);
   ring.barriers =
@@ -121,7 +121,7 @@ void RoleWriter::readStage(Ring &ring, Position at, bool byLanes, bool refilled,
   Location loc = ring.tile->getLoc();
   auto [first, last] = readersOf(ring);
   Operation *whenAwaited = ring.tile;
-  for (Ring *other : ring.beside) {
+  for (Ring *other : ring.barrierUsers) {
     auto [firstOther, lastOther] = readersOf(*other);
     assert(firstOther && "what nothing reads has not been staged");
     if (!first || firstOther->isBeforeInBlock(first))
@@ -136,7 +136,7 @@ void RoleWriter::readStage(Ring &ring, Position at, bool byLanes, bool refilled,
   if (!waited)
     placeAs(whenAwaited, sched::WaitOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   SmallVector<Value> read{replaceBySlot(ring, at.stage, first)};
-  for (Ring *other : ring.beside) {
+  for (Ring *other : ring.barrierUsers) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(readersOf(*other).first);
     read.push_back(replaceBySlot(*other, at.stage, first));
@@ -299,7 +299,7 @@ bool LoopRoles::areTogether(const Ring &a, const Ring &b) {
 void LoopRoles::joinRings() {
   auto join = [](Ring &ring, Ring &other) {
     other.with = &ring;
-    ring.beside.push_back(&other);
+    ring.barrierUsers.push_back(&other);
   };
   for (Ring &column : columns)
     join(streamed.front(), column);

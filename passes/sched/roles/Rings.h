@@ -17,8 +17,8 @@ struct Ring {
   int64_t firstWarp;  ///< of the warps that fill the ring, counted over all roles that fill rings
   bool isStored;      ///< lanes store the tile element by element (TMA copies it otherwise)
   Value buffer = {}, barriers = {}, map = {};
-  Ring *with = nullptr;          ///< the ring whose mbarriers this ring uses; null if it has its own
-  SmallVector<Ring *, 1> beside; ///< the rings that use this ring's mbarriers
+  Ring *with = nullptr;                ///< the ring whose mbarriers this ring uses; null if it has its own
+  SmallVector<Ring *, 1> barrierUsers; ///< the other rings that use this ring's mbarriers
 
   explicit Ring(Operation *tile)
       : tile(tile), is(sched::ringOf(tile)),
@@ -29,10 +29,10 @@ struct Ring {
   /// The tile that goes through the ring.
   Value value() const { return leaves() ? tile->getOperand(0) : tile->getResult(0); }
   int64_t stages() const { return is.getStages(); }
-  /// This ring, and the rings of `beside` that TMA fills. Their copies arrive on the same full barrier.
+  /// The rings whose TMA copies arrive on this ring's full barrier: this one, and those of `barrierUsers` that TMA fills.
   SmallVector<Ring *> copied() {
     SmallVector<Ring *> rings{this};
-    llvm::copy_if(beside, std::back_inserter(rings), [](Ring *other) { return !other->isStored; });
+    llvm::copy_if(barrierUsers, std::back_inserter(rings), [](Ring *other) { return !other->isStored; });
     return rings;
   }
 };

@@ -11,7 +11,7 @@ namespace attune::roles {
 LogicalResult WarpSpecializer::writeFiller(Block *block, Warps of, ArrayRef<Operation *> original) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(block);
-  if (llvm::none_of(others, [&](auto warps) { return warps.first >= of.first && warps.first < of.end(); }))
+  if (llvm::none_of(others, [&](auto warps) { return of.contains(warps.first); }))
     return kernel.emitOpError() << "has a role " << cast<sched::RoleOp>(block->getParentOp()).getName()
                                 << " that fills no ring; name it in a sched.ring, or leave it out";
   return writeOthers(sched::ThreadIdOp::create(builder, loc), of, original);
@@ -60,7 +60,7 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, Warps of, ArrayRef<Op
 
 LogicalResult WarpSpecializer::writeOthers(Value thread, Warps of, ArrayRef<Operation *> original) {
   for (auto [first, count] : others)
-    if (first >= of.first && first < of.end() && failed(writeBranch(thread, of, {first, count}, original)))
+    if (of.contains(first) && failed(writeBranch(thread, of, {first, count}, original)))
       return failure();
   return success();
 }

@@ -47,6 +47,7 @@ private:
   struct Warps {
     int64_t first, count;
     int64_t end() const { return first + count; }
+    bool contains(int64_t warp) const { return first <= warp && warp < end(); }
   };
 
   /// Finds the rings of copies before the loops, and of all loops.
@@ -110,8 +111,9 @@ private:
   int64_t taskStages() const { return !once.empty() ? once.front().stages() : persistent ? 2 : 1; }
   /// The number of message fields for the position of a tile of work and for whether another one follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
-  /// Waits for the message about the tile of work, with which Q arrives, and reads it. Calls `tell` with each
-  /// tile.block_index of `ops` and its value. With `begins`, also reads the first visible tile of each warpgroup.
+  /// Waits for the stage `query` of the ring of Q, which the message about the tile of work shares, and reads the message.
+  /// Calls `tell` with each tile.block_index of `ops` and its value. With `begins`, also reads the first visible tile of
+  /// each warpgroup.
   Task receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
                    bool begins);
   /// Releases the message's stage in a kernel without copies before the loops, whose readers would release it. This is
