@@ -227,8 +227,8 @@ std::string resultName(Operation *op) {
       .Default([](Operation *) { return std::string(); });
 }
 
-/// The base name of result `i`. The results of sched.receive and of sched.philox are printed as one group, so only the
-/// first result has a name.
+/// The name of result `i` of `op` without suffixes of loops. The results of sched.receive and of sched.philox are
+/// printed as one group, so only the first result has a name.
 std::string resultName(Operation *op, size_t i) {
   static constexpr StringRef search[] = {"found", "origin", "visible", "full", "begins"};
   static constexpr StringRef split[] = {"big", "small"}, pair[] = {"first", "second"};
@@ -289,8 +289,8 @@ void nameResults(const Names *, Operation *op, OpAsmSetValueNameFn set) {
   const bool isGroup = isa<sched::ReceiveOp, sched::PhiloxOp>(op);
   bool isNamed = false;
   for (OpResult result : op->getResults().take_front(isGroup ? 1 : op->getNumResults())) {
-    // sched.next_visible has one result for each part of the rows, from result 4 on. The printer shows these results as
-    // one group (%begins:2), which is named by its first result.
+    // From result 4 on, sched.next_visible has one result for each warpgroup's part of the rows. The printer shows
+    // these results as one group (%begins:2), which is named by its first result.
     if (isa<sched::NextVisibleOp>(op) && result.getResultNumber() > 4)
       break;
     std::string name = baseName(result);

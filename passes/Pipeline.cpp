@@ -62,7 +62,7 @@ void attune::addAttnToTileMap(OpPassManager &passes, int64_t tileQ, int64_t tile
 }
 
 void attune::addAttnPlan(OpPassManager &passes, const PipelineOptions &options) {
-  // VerifyAttn runs before the first pass on attn. VerifyTile and VerifySched run after the last pass of their stage.
+  // VerifyAttn runs before the first pass on attn. VerifyTile and VerifySched run after the last pass on their dialect.
   // So IR that a user wrote as text and IR that the passes made obey the same rules.
   addAttnVerifier(passes);
 
@@ -167,8 +167,9 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createVerifySchedule({"layouts"}));
   // FoldRectifiers runs after AssignLayouts, because the layout shows which conversions pack a tile for a product.
   passes.addPass(createFoldRectifiers());
-  // OverlapProducts runs before PipelineStages: OverlapProducts only writes attributes with the order and stage of each
-  // op, and PipelineStages moves the ops. OverlapProducts keeps such attributes where hand-written IR already has them.
+  // OverlapProducts runs before PipelineStages: OverlapProducts only writes attributes with the order and the pipeline
+  // stage of each op, and PipelineStages moves the ops. OverlapProducts keeps such attributes where hand-written IR
+  // already has them.
   passes.addPass(createOverlapProducts());
   // PingPong runs after OverlapProducts, because products that OverlapProducts defers to the next tile belong to the
   // ping-pong region as well.

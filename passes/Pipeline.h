@@ -29,24 +29,26 @@ void addAttnCanonical(mlir::OpPassManager &passes);
 void addDifferentiate(mlir::OpPassManager &passes);
 /// Chooses which values the forward pass saves for the gradients; the backward pass recomputes the others.
 void addRecompute(mlir::OpPassManager &passes, const PipelineOptions &options);
-/// Gradients and the choice of the plan, which becomes attributes of the attention. It runs before addAttnToTile.
+/// Adds gradient regions, and chooses plans and saved values, which become attributes of the attention. addAttnToTile
+/// follows.
 void addAttnPlan(mlir::OpPassManager &passes, const PipelineOptions &options);
-/// attn to tile: tiling, online softmax, hoisting.
+/// Lowers the attn dialect to tile: tiling, online softmax, hoisting.
 void addAttnToTile(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// Lowers canonical attn to the tile kernel that writes the class (partial or full) of each tile that the mask leaves
 /// visible.
 void addAttnToTileMap(mlir::OpPassManager &passes, int64_t tileQ, int64_t tileK);
-/// tile to sched: layouts, roles, order of ops, then instructions; for GPUs only.
+/// Lowers the tile dialect to sched: layouts, roles, order of ops, then instructions; for GPUs only.
 void addTileToSched(mlir::OpPassManager &passes, const PipelineOptions &options);
 
 /// Prepares tile IR for the CPU target: block indices become arithmetic on the thread block's number.
 void addTileToCpu(mlir::OpPassManager &passes);
 
-/// Plans the kernels of a tile text that have no plan. It runs first where such a text enters the compiler.
+/// Plans the kernels of a tile program that have no plan. A compilation that starts from the text of a tile program
+/// runs this pass first.
 void addPlans(mlir::OpPassManager &passes, const PipelineOptions &options);
 
-/// The verifier of each stage. addAttnToTile and addTileToSched end with the verifier of the stage that they reach. A
-/// compilation that starts from text runs the verifier of the text's stage first.
+/// The verifiers of the attn, tile and sched dialects. addAttnToTile and addTileToSched end with the verifier of the
+/// dialect that they lower to. A compilation that starts from text first runs the verifier of the text's dialect.
 void addAttnVerifier(mlir::OpPassManager &passes);
 void addTileVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);
 void addSchedVerifier(mlir::OpPassManager &passes, const PipelineOptions &options);

@@ -133,8 +133,9 @@ struct KernelCache::State {
     return entry;
   }
 
-  /// The result of a slot's owner, which is the thread that created the slot. The destructor hands the result to the
-  /// waiting threads on every exit from the owner's scope, so that no thread waits for ever.
+  /// The result of the thread that created `slot` and then loads or compiles the kernel for all threads that wait at
+  /// the slot. The destructor hands the result to the waiting threads on every exit from the scope of the creating
+  /// thread, so that no thread waits for ever.
   struct Publication {
     State &state;
     const std::string &memoryKey;
@@ -261,7 +262,8 @@ struct KernelCache::State {
     return true;
   }
 
-  /// Reads and checks the entry or .choice file `name` for a listing.
+  /// Reads and checks one file of the cache folder for a listing of the folder: a kernel's entry, or a .choice file,
+  /// which maps a key to the key of the entry that is used for it.
   CacheEntry entryOf(const CacheFolder &folder, const std::string &name) const {
     CacheEntry entry;
     entry.path = pathOf(name);

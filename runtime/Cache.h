@@ -114,11 +114,11 @@ public:
   /// Every entry of the folder, good or bad, sorted by path. Empty where there is no folder; an error for a folder that
   /// cannot be read or that others may write to.
   Expected<std::vector<CacheEntry>> list() const;
-  /// The bad entries and the bad .choice files. Fails like list().
+  /// The bad entries and the bad .choice files. Fails for a folder that cannot be read or that others may write to.
   Expected<std::vector<CacheEntry>> verify() const;
   /// Drops the kernels in memory and removes all entries, .choice files and temporary files; other files stay. Returns
-  /// the number of entries removed. Fails where list() fails, and where some files cannot be removed; the error then
-  /// gives the number of these files.
+  /// the number of entries removed. Fails for a folder that cannot be read or that others may write to, and where some
+  /// files cannot be removed; the error then gives the number of files that remain.
   Expected<size_t> clear();
 
 private:

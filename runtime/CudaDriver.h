@@ -40,7 +40,7 @@ static_assert(sizeof(launch_attribute) == 72 && sizeof(launch_config) == 56); //
 using CudaGraph = void *;
 using CudaGraphNode = void *;
 using CudaGraphExec = void *;
-/// CUDA_KERNEL_NODE_PARAMS, CUgraphNodeParams (of a kernel) and CUgraphEdgeData of cuda.h.
+/// The structs CUDA_KERNEL_NODE_PARAMS, CUgraphNodeParams (of a kernel) and CUgraphEdgeData of cuda.h, redeclared.
 struct CudaKernelNode {
   CudaFunction function;
   unsigned grid[3], block[3];
@@ -81,7 +81,7 @@ public:
   /// The CUDA version that the driver supports: 1000 * major + 10 * minor.
   int version() const { return cuda_version; }
   int deviceCount() const { return devices; }
-  /// Whether graphs with programmatic dependent launches and changing parameters are available.
+  /// Whether the driver supports CUDA graphs with programmatic dependent launches and with parameters that change.
   bool launchesGraphs() const {
     return launcher_overlaps(this) && cuStreamIsCapturing && cuGraphCreate && cuGraphAddNode && cuGraphInstantiate &&
            cuGraphExecKernelNodeSetParams && cuGraphLaunch && cuGraphDestroy && cuGraphExecDestroy;
@@ -137,7 +137,7 @@ public:
   int (*cuEventRecord)(CudaEventHandle, CudaStreamHandle) = nullptr;
   int (*cuEventSynchronize)(CudaEventHandle) = nullptr;
   int (*cuEventElapsedTime)(float *, CudaEventHandle, CudaEventHandle) = nullptr;
-  // Null in drivers that are too old for the function.
+  // Entry points that are null if the driver is too old to have them.
   int (*cuStreamIsCapturing)(CudaStreamHandle, int *) = nullptr;
   int (*cuGraphCreate)(CudaGraph *, unsigned) = nullptr;
   int (*cuGraphAddNode)(CudaGraphNode *, CudaGraph, const CudaGraphNode *, const CudaEdge *, size_t,

@@ -158,9 +158,9 @@ std::optional<IndexFault> findOrderFault(const Program &program) {
 
 /// The loads that interval arithmetic cannot prove to be in bounds, and the instructions that class Search evaluates.
 struct Doubts {
-  std::vector<int> loads;   ///< indices of these loads in the program, in evaluation order
-  std::vector<bool> leads;  ///< per instruction: whether it is one of `loads`, or uses the result of one of them
-  std::vector<bool> needed; ///< per instruction: whether class Search needs its value
+  std::vector<int> loads;   ///< indices in the program of the loads that may be out of bounds, in evaluation order
+  std::vector<bool> leads;  ///< per instruction: whether the instruction is in `loads` or uses a result of `loads`
+  std::vector<bool> needed; ///< per instruction: whether class Search needs the instruction's value
 };
 
 bool mayLieOutside(const Instruction &load, dsl::Ranges &ranges) {
@@ -218,7 +218,8 @@ struct KeyRow {
   int64_t place, row;
 };
 
-/// Computes scale * (q . k) for one row of Q and keys [begin, begin + count).
+/// Computes scale * (q . k) for one row of Q and keys [begin, begin + count). `group` is the number of query heads of a
+/// key head; `findKey` returns the position of a key in K.
 template <typename Find>
 void scoresOf(const LaunchArgs &args, int64_t group, float scale, int64_t b, int64_t h, int64_t row, int64_t begin,
               int64_t count, float *to, Find &&findKey) {
@@ -289,8 +290,8 @@ private:
     return blocks.as<uint8_t>()[block] != 0;
   }
 
-  /// Searches one row (`number` counts the rows of all batches and heads); records a fault and returns true if the row
-  /// has one.
+  /// Searches one row of scores for an out-of-bounds read (`number` counts the rows of all batches and heads).
+  /// Records the first such read and returns true, or returns false if there is none.
   bool searchRow(Evaluator &evaluator, int64_t number) {
     const int64_t row = number % sizes.query_length, plane = number / sizes.query_length, b = plane / sizes.heads,
                   h = plane % sizes.heads;
@@ -320,7 +321,7 @@ private:
     return false;
   }
 
-  /// The first dimension whose index is out of bounds, or the rank where no index is.
+  /// The first dimension of `load` whose index is out of bounds in lane `lane`; the tensor's rank if there is none.
   int badDimension(const Evaluator &evaluator, const Instruction &load, int64_t lane) const {
     int dim = 0;
     for (; dim < load.tensor.rank; ++dim) {

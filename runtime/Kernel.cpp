@@ -130,7 +130,7 @@ Expected<const LoadedModule *> Kernel::State::moduleFor(CudaContext current) con
   return modules.back().get();
 }
 
-/// A map_encoder that takes maps from a TensorMapCache.
+/// Writes the tensor map (TMA descriptor) of `key` to `out`: from the TensorMapCache `cache`, else newly encoded.
 static int encodeCached(const driver_table *driver, const map_table *map, const map_key *key, void *out, void *cache) {
   return static_cast<TensorMapCache *>(cache)->get(
       *key, out, [&](const map_key &key, void *to) { return launcher_encode(driver, map, &key, to, nullptr); });
@@ -314,9 +314,9 @@ struct Kernel::Choice {
 
 Kernel::Kernel(std::shared_ptr<const State> state) : state(std::move(state)) {}
 
-/// Returns the alternative whose size class is nearest to the class of `sizes`; of several equally near ones, the
-/// first. If none is near enough (SizeClass::distance), returns the alternative for few queries that fewQueriesOf
-/// selects. If there is no such alternative either, returns the kernel for every size.
+/// Returns the alternative kernel whose size class is nearest to the class of `sizes`; of several equally near ones,
+/// the first. If no class is near enough (SizeClass::distance), returns the alternative for few queries that
+/// fewQueriesOf selects. If there is no such alternative either, returns the kernel for every size.
 const Kernel::State &Kernel::chosen(const ProblemSizes &sizes) const {
   const SizeClass own = SizeClass::of(sizes);
   const State *nearest = nullptr;
@@ -338,7 +338,8 @@ const Kernel::State &Kernel::chosen(const ProblemSizes &sizes) const {
   return *state;
 }
 
-/// `args` are not checked yet. With wrong shapes any choice is right, because every kernel then refuses the launch.
+/// Chooses the kernel for arguments that are not checked yet. For wrong shapes any choice is right, because every
+/// kernel then refuses the launch.
 const Kernel::State &Kernel::chosen(const LaunchArgs &args) const {
   if (!choice || choice->alternatives.empty() || args.q.rank != 4 || args.k.rank != 4)
     return *state;

@@ -163,7 +163,7 @@ template <typename Param, typename List>
 }
 
 //===----------------------------------------------------------------------===//
-// The arguments of a launch, by the tables
+// The arguments of a launch, checked and put in the order of the LaunchTables
 //===----------------------------------------------------------------------===//
 
 tensor_view launcherView(const Tensor &tensor) { return {tensor.data, tensor.shape, tensor.strides}; }
@@ -205,7 +205,7 @@ private:
   const LaunchTables &tables;
   const KernelSignature &signature;
   const LaunchArgs &args;
-  // Only the entries that the tables count are initialised.
+  // Of each array only the first elements are initialised, one for each axis, tensor or scalar of the LaunchTables.
   int64_t extents[maxAxes];
   const OperandParam *holders[maxAxes]; ///< the first operand that has the axis, or null
   tensor_view views[most];              ///< operands, then captured tensors

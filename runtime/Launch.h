@@ -33,8 +33,8 @@ int64_t keysIn(const KernelSignature &signature, const LaunchArgs &args);
 /// rank, counts as empty.
 size_t workspaceSize(const LaunchTables &tables, int64_t multiprocessors, const LaunchArgs &args);
 
-/// Shape and dense strides that an operand of the kernel has in a launch of these arguments; its address is null. Fails
-/// where an extent comes from a tensor that `args` lacks or has with a wrong rank.
+/// Shape and dense strides that an operand of the kernel has in a launch with the arguments `args`; the tensor's
+/// address is null. Fails where an extent comes from a tensor that `args` lacks or has with a wrong rank.
 Expected<Tensor> denseOperand(const KernelImage &image, const OperandParam &operand, Device device,
                               const LaunchArgs &args);
 

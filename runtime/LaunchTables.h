@@ -10,7 +10,7 @@
 //     |---------------|--------------------------------------------------------------|
 //     | axes          | n                                                            |
 //     | operands      | x, tiled, of dimensions axis 0 and size 64; y, of axis 0     |
-//     | entries       | its grid, of dimension axis 0                                |
+//     | entries       | the kernel, with a grid of one dimension, axis 0             |
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +26,7 @@
 namespace attune {
 
 /// Words for an axis in error messages. For an axis that no operand of forwardOperands() has, the first four words are
-/// the axis's name. They then point into the AxisParam that was passed to wordsFor(), which must outlive them.
+/// the axis's name; these words point into the AxisParam that was passed to wordsFor(), which must outlive the words.
 struct AxisWords {
   const char *axis;   ///< the axis's name: "q"
   const char *extent; ///< the extent in a shape: "Sq"
@@ -39,13 +39,13 @@ struct AxisWords {
 
 AxisWords wordsFor(const AxisParam &axis);
 
-/// An axis whose extent a launch computes, as DerivedAxis.
+/// A DerivedAxis (an axis whose extent a launch computes from other extents) with numbers instead of names.
 struct DerivedTable {
   DerivedAxis::Rule rule;
-  int axis;                ///< its number among the axes
-  dimension_table of;      ///< what the extent follows from: counts tiles for splits and work items, else elements
+  int axis;                ///< index of this axis in the table of axes
+  dimension_table of;      ///< the dimension to compute the extent from: counts tiles for splits and work items
   int64_t by, blocksPerSm; ///< as in DerivedAxis
-  const entry_table *grid; ///< the first entry whose grid has the axis, or null
+  const entry_table *grid; ///< the first kernel (entry) whose grid has the axis, or null
 };
 
 /// The tables of one kernel image. The image must satisfy checkSignature(), and must outlive the tables.
@@ -58,7 +58,7 @@ struct LaunchTables {
   kernel_table kernel = {};
   std::vector<DerivedTable> derived = {};
 
-  /// The number of an axis among the axes, or -1.
+  /// The index of the axis `name` in the table of axes, or -1.
   int axisNumber(std::string_view name) const;
   /// One dimension of an operand or a grid. The result points into `axis`.
   dimension_table dimensionOf(const AxisParam &axis) const;

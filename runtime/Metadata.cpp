@@ -115,7 +115,7 @@ std::string KernelImage::metadata() const {
                    {"print", times.print},
                    {"nvrtc", times.nvrtc},
                    {"load", times.load}}}};
-  // A log may quote bytes that are not UTF-8.
+  // The compiler's log in the image may quote bytes that are not UTF-8.
   return result.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -59,7 +59,7 @@ public:
   /// source was kept, and a command that reproduces the failure.
   Expected<Output> compileCubin(const std::string &source, const std::string &name, const std::string &arch,
                                 const std::vector<std::string> &extraOptions = {}) const;
-  /// Like compileCubin, but returns PTX text for that architecture.
+  /// Compiles self-contained CUDA C++ to PTX text for `arch`. Parameters and errors are those of compileCubin.
   Expected<Output> compilePtx(const std::string &source, const std::string &name, const std::string &arch,
                               const std::vector<std::string> &extraOptions = {}) const;
 

@@ -70,7 +70,7 @@ std::optional<SizeClass> SizeClass::parse(std::string_view text) {
 FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t multiprocessors) {
   constexpr int64_t tileRows = 64, tileKeys = 128;
   constexpr int64_t combiningTiles =
-      5; // time of the combining kernel, as the number of key tiles that a thread block reads in that time
+      5; // time of the kernel that combines splits of keys, in key tiles that a block reads in the same time
   constexpr int64_t most = int64_t(1) << 30;
   if (sizes.heads <= 0 || sizes.headsKv <= 0 || sizes.queries <= 0 || sizes.keys <= 0 || sizes.queries > most)
     return FewQueries::No;
@@ -85,7 +85,7 @@ FewQueries attune::fewQueriesOf(const ProblemSizes &sizes, bool packs, int64_t m
 }
 
 std::optional<int> SizeClass::distance(const SizeClass &other) const {
-  constexpr int most = 2; // lengths may lie two values of quarterStep apart; four values apart is a factor of 2
+  constexpr int most = 2; // greatest distance of two lengths, in steps of quarterStep; four steps are a factor of 2
   if (rows != other.rows)
     return std::nullopt;
   int sum = 0;

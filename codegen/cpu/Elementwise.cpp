@@ -174,8 +174,8 @@ void Lowering::lowerGroup(ArrayRef<Operation *> ops) {
           found = readTile(value, at);
         return found;
       };
-      // Read all inputs first: a map with only_if is lowered to a branch, and values read inside the branch would not
-      // dominate later uses.
+      // Read all inputs first: a conditional map (only_if) is lowered to a branch, and values read inside the branch
+      // would not dominate later uses.
       for (Operation *op : ops)
         for (Value operand : op->getOperands())
           if (isa<TileType>(operand.getType()) && !group.members.contains(operand.getDefiningOp()) &&

@@ -130,10 +130,12 @@ private:
   /// Records that the tile `value` is stored at `offset` in memory order `order`, and makes a copy in the other memory
   /// order where an op needs that order.
   void define(Value value, int64_t offset, Order order, bool owned = true);
-  /// The scratch offset of `value` in `order`; makes the transposed copy if there is none yet.
+  /// The scratch offset of the tile `value` in memory order `order`. Makes a transposed copy if the tile is not stored
+  /// in this order yet.
   int64_t ensure(Value value, Order order);
-  /// Memory for a value that the current step writes element by element: the memory of the carried tile that the value
-  /// replaces, the memory of a tile of the same shape that this step is the last to read, or new memory.
+  /// Scratch memory for a tile `value` that the current step writes element by element: the memory of the loop-carried
+  /// tile whose next value `value` is, the memory of a tile of the same shape that this step is the last to read, or
+  /// new memory.
   int64_t allocateResult(Value value, ArrayRef<Operation *> ops);
 
   // Reading launch parameters (LaunchArguments.cpp).
@@ -153,10 +155,10 @@ private:
   /// Emits code that redirects an empty tensor to a zero in scratch memory, with strides of 0, so that a read at any
   /// index gives 0.
   void readAsZeroIfEmpty(Memory &memory);
-  /// The address of `view[indices..., 0, ...]`.
+  /// The address of element [indices..., 0, ...] of a tensor.
   Value addressOf(const Memory &memory, ValueRange indices);
-  /// The address of the row that is `i` rows after the row at `indices`. The view is a parameter, or the rows of a
-  /// packed group (GroupRowsOp) or of pages (PagedRowsOp).
+  /// The address of the row that is `i` rows after the row at `indices`. The view is a parameter, the query rows of all
+  /// query heads of one key head (GroupRowsOp), or the rows of a paged K or V (PagedRowsOp).
   Value rowAddress(Value view, ValueRange indices, Value i);
   Value pagedRowAddress(PagedRowsOp rows, ValueRange indices, Value i);
 
@@ -175,9 +177,9 @@ private:
   void lowerScalarOp(Operation *op);
   /// Lowers an arith or math op; operands are broadcast to vectors of `lanes`.
   void lowerArithmetic(Operation *op, SmallVector<Value> &operands, int64_t lanes);
-  /// Lowers a map's region for the given elements and coordinates (vectors or scalars) and returns its result.
+  /// Lowers the region of a tile.map for the given elements and coordinates (vectors or scalars); returns its result.
   Value lowerMapBody(MapOp map, ArrayRef<Value> elements, ArrayRef<Value> coordinates);
-  /// Whether the tile overlaps a mask block that the block pattern marks as visible.
+  /// tile.touches: whether a tile overlaps a block of scores that the block-sparse pattern marks as visible.
   Value lowerTouches(TouchesOp op);
 
   // Grouping ops into steps (Steps.cpp).
@@ -186,8 +188,8 @@ private:
   static bool sameAxes(TileType a, TileType b);
   /// The op directly in the IR block `block` that contains `op`, or null.
   static Operation *ancestorIn(Block *block, Operation *op) { return block->findAncestorOpInBlock(*op); }
-  /// Fills `deferred` with the maps that rescale accumulators. The only use of such a map is as the accumulator operand
-  /// of a product in the same IR block; the lowering of that product evaluates the map.
+  /// Fills `deferred` with the element-wise maps that rescale accumulators. The only use of a deferred map is as the
+  /// accumulator operand of a product in the same IR block; the lowering of that product evaluates the map.
   void findDeferred(Block &block);
   void lowerBlock(Block &block);
   /// Whether the tile `next` can be written to the memory of the loop-carried tile `carried`: the step must read each
@@ -226,7 +228,8 @@ private:
   /// Combines an element into its accumulator. The accumulator of a reduction along the outer axis is a value in
   /// `next`; that of a reduction along the inner axis is in scratch memory.
   void reduceElement(Group &group, ReduceOp reduce, Value element, SmallVectorImpl<Value> &next);
-  /// The result of an element-wise op at the group's current position.
+  /// The result of the element-wise op `op` at the current position of the loop nest that `group`, a set of fused
+  /// element-wise ops, becomes. `read` loads an operand.
   Value evaluate(Group &group, Operation *op, function_ref<Value(Value)> read);
   void lowerGroup(ArrayRef<Operation *> ops);
   /// Lowers tile.any: whether the condition is true for any element of the tile.
@@ -242,8 +245,8 @@ private:
   Value drop(DropoutOp op, Value value, Value keep, const Position &at);
   /// Writes 16 random bits for each element to scratch memory, in the tile's memory order, and returns their scratch
   /// offset. One Philox counter (g, c) gives the bits of eight elements of a 16 x 16 block: query rows g and g + 8, key
-  /// columns 2c, 2c + 1, 2c + 8 and 2c + 9. A call takes 16 counters, one per vector lane: g = 0..7 for some c in lanes
-  /// 0-7, and for c + 1 in lanes 8-15. Two calls fill a block.
+  /// columns 2c, 2c + 1, 2c + 8 and 2c + 9. One call of philox() takes 16 counters, one per vector lane: g = 0..7 for
+  /// some c in lanes 0-7, and for c + 1 in lanes 8-15. Two calls of philox() fill a block.
   int64_t randomNumbers(DropoutOp op);
 
   // Loads and stores between global and scratch memory (Transfers.cpp).
@@ -287,13 +290,13 @@ private:
     Value base, rowStride, depthStride;
   };
   Broadcast broadcastOperand(Value rowOperand, StringRef rowName);
-  /// Memory for a product's result: the memory of the carried tile that the result replaces, the memory of the
-  /// accumulator, or new memory.
+  /// Memory for a product's result: the memory of the loop-carried tile whose next value the result is, or the memory
+  /// of the accumulator operand unless a deferred map rescales it (`isScaled`), or new memory.
   int64_t allocateProduct(MmaOp op, bool isScaled);
   /// Memory for the result of a product that is the last reader of its accumulator operand: the accumulator's memory if
   /// the accumulator owns memory and is stored there in the result's memory order, else new memory.
   int64_t allocateAccumulator(MmaOp op);
-  /// The deferred map that rescales the product's accumulator, or null.
+  /// The map that rescales the product's accumulator operand and is lowered with the product (`deferred`), or null.
   MapOp scalingOf(MmaOp op);
   /// The initial value of a product's accumulator registers: the accumulator operand, rescaled by the map `scaling` if
   /// `scaling` is not null; zero for a product without an accumulator operand.
@@ -305,13 +308,14 @@ private:
 
   // Loops over the tiles of a domain (BlockLoops.cpp).
   void lowerForBlocks(ForBlocksOp op);
-  /// Provides memory for carried tile `i` and copies the initial value there. Where this loop is the initial value's
-  /// last reader, the carried tile reuses the memory of the initial value without a copy.
+  /// Provides memory for loop-carried tile `i` of the loop `op` and copies the initial value there. Where the loop is
+  /// the initial value's last reader, the carried tile reuses the memory of the initial value without a copy.
   void carryTile(ForBlocksOp op, unsigned i);
-  /// Emits the loops over the domain's segments and over the tiles of each segment; returns the loop-carried scalars
-  /// after these loops.
+  /// Emits the loops over the segments (ranges of tiles) of `domain` and over the tiles of each segment; returns the
+  /// loop-carried scalars after the loops.
   SmallVector<Value> lowerSegments(ForBlocksOp op, DomainOp domain, ValueRange scalars, ArrayRef<unsigned> scalarIndex);
-  /// Emits the loop body inside a branch on the domain's `where` region, which decides whether tile `n` is visited.
+  /// Emits the loop body inside a branch on the domain's `where` region, which tests whether tile `n` has any visible
+  /// element.
   SmallVector<Value> lowerVisited(ForBlocksOp op, DomainOp domain, Value n, Value first, Value partial,
                                   ValueRange inner, ArrayRef<unsigned> scalarIndex);
   SmallVector<Value> lowerIteration(ForBlocksOp op, Value first, Value partial, ValueRange scalars,
@@ -336,7 +340,7 @@ private:
   DenseSet<Operation *> deferred;             ///< maps that a product evaluates when it reads its accumulator
   SmallVector<Value> dyingNow;                ///< tiles that the current step is the last to read
   DenseMap<Value, Value> target;              ///< key: result of the current step; value: carried tile to overwrite
-  std::set<int64_t> taken;                    ///< scratch offsets of `dyingNow` tiles that results of the step reuse
+  std::set<int64_t> taken;                    ///< scratch offsets, of tiles in `dyingNow`, that a result already reuses
   SmallVector<std::pair<Value, Order>> moved; ///< tiles of `dyingNow` whose memory a result reuses: not to be freed
   std::map<int64_t, SmallVector<int64_t>> freeList;
   int64_t scratchEnd = 0, emptyTensor = -1;

@@ -42,7 +42,7 @@ SmallVector<Step> Lowering::schedule(Block &block) {
     }
     Step group{{first}, true};
     TileType type = visitedType(first);
-    DenseSet<Operation *> elements; // members that other members can read element by element (not reductions)
+    DenseSet<Operation *> elements; // ops of the group whose results are read element by element: all but reductions
     auto join = [&](Operation *op) {
       if (!isa<ReduceOp>(op))
         elements.insert(op);
@@ -122,8 +122,8 @@ void Lowering::lowerBlock(Block &block) {
         dying[last].push_back(result);
       }
   for (size_t i = 0; i < steps.size(); ++i) {
-    // Where this step is the last to read a carried tile and computes the tile's next value, the step may write the
-    // next value to the carried tile's memory.
+    // Where this step is the last to read a loop-carried tile and computes the tile's value for the next iteration, the
+    // step may write that value to the carried tile's memory.
     SmallVector<std::pair<Value, Value>> reusable;
     if (auto loop = dyn_cast<ForBlocksOp>(block.getParentOp()))
       for (auto [carried, next] : llvm::zip(loop.getCarried(), loop.getYield().getValues()))

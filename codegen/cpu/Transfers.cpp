@@ -70,8 +70,8 @@ void Lowering::lowerLoad(tile::LoadOp op) {
   }
   copyRows(op, memory, indices, valid, offset);
   define(op, offset, Listed);
-  // Where ops need the tile only in memory order `Reversed`, the copy in memory order `Listed` was only the source of
-  // the transpose: free that copy.
+  // If all readers need the tile transposed in memory (order `Reversed`), the copy with the axes in the order of the
+  // tile's type (order `Listed`) was only the source of the transpose: free that copy.
   if (needed.lookup(op) == (1u << Reversed) && !usedInAnyOrder(op)) {
     release(offset, bytesOf(type));
     storage[op.getResult()].offset[Listed] = -1;
@@ -202,7 +202,7 @@ void Lowering::lowerScatter(ScatterOp op) {
   for (Value index : op.getIndices())
     indexTiles.push_back(isa<TileType>(index.getType()) ? ensure(index, Listed) : -1);
   const int64_t columns = type.getShape().back();
-  // The place in the tile `index` of the index that applies to element `i` of the stored tile.
+  // Which element of the index tile `index` is the index for element `i` of the stored tile.
   auto placeIn = [&](Value index, Value i) -> Value {
     auto indices = cast<TileType>(index.getType());
     if (indices.rank() == type.rank())

@@ -190,7 +190,8 @@ public:
     return floatOf(arith::XOrIOp::create(b, bits(result), sign));
   }
 
-  /// The polynomial if |x| <= 8192 in every lane, else a libm call for each lane.
+  /// sin, cos or tan of a vector x: by polynomials if |x| <= 8192 in every lane, else by a libm call for each lane.
+  /// Null for a scalar x.
   Value trigonometric(Operation *op, Value x) {
     auto vector = dyn_cast<VectorType>(type);
     if (!vector)

@@ -95,8 +95,8 @@ void KernelPrinter::printIf(scf::IfOp op) {
   close();
 }
 
-/// Assigns the next values to the carried variables, as if all at once: a next value that mentions a variable assigned
-/// earlier is copied to a constant first. The first `numbers` variables are unsigned.
+/// Assigns the next values to the loop-carried variables, as if all at once: a next value that mentions a variable
+/// assigned earlier is copied to a constant first. The first `numbers` variables are unsigned.
 void KernelPrinter::assignCarried(Operation *op, ValueRange next, ArrayRef<std::string> carried, size_t numbers) {
   SmallVector<std::string> nexts;
   for (auto [i, value] : llvm::enumerate(next))

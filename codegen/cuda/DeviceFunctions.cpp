@@ -93,8 +93,8 @@ static bool isWrittenIn(Value buffer, scf::ForOp loop) {
 /// Whether `text` names a member of struct Params, such as "params.scale".
 static bool isMember(StringRef text) { return text.consume_front(paramsPrefix) && isIdentifier(text); }
 
-/// The loop that contains all users of the register buffer, if there is such a loop and it is marked `sched.function`:
-/// the loop's device function then declares the buffer. Null otherwise.
+/// The loop that contains all users of the register buffer, if that loop is marked `sched.function`; else null. The
+/// loop's device function declares the buffer.
 scf::ForOp KernelPrinter::functionWithBuffer(RegistersOp buffer) {
   scf::ForOp only;
   for (Operation *user : buffer->getUsers()) {
@@ -205,7 +205,7 @@ std::string KernelPrinter::declareParameter(FunctionParameter &parameter, String
 
 void KernelPrinter::restore(const FunctionParameter &parameter) {
   switch (parameter.kind) {
-  case FunctionParameter::Local: // the register table in the source's header comment prints this name
+  case FunctionParameter::Local: // the table of registers in the source's header comment prints the buffer's IR name
     buffers[parameter.value] = parameter.value.getDefiningOp<RegistersOp>().getName().str();
     break;
   case FunctionParameter::Pointer:

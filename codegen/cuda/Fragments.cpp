@@ -62,7 +62,7 @@ void KernelPrinter::printLoadMatrix(LoadMatrixOp op) {
       return {std::to_string(std::stoll(index.text) + by)};
     return by ? infix(index, "+", {std::to_string(by)}, Sum) : index;
   };
-  // The four registers follow each other in the lane's array from [i][j][0] on: the last index varies fastest, then j,
+  // The four registers of ldmatrix go to the lane's array from [i][j][0] on: the last index varies fastest, then j,
   // or i where the array has extent 1 along j.
   for (int64_t r = 0; r < 4; ++r) {
     int64_t step = r / shape[2];

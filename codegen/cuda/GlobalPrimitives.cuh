@@ -34,7 +34,9 @@ __device__ __forceinline__ bool in_pairs(const Element *address, long long even,
 }
 
 //@ in_eights
-/// As in_pairs, for eight consecutive elements from an index that is a multiple of eight.
+/// Whether one instruction can access eight elements from an index of the last dimension that is a multiple of
+/// eight: they are consecutive (the last stride, `stride`, is 1) and aligned to the size of eight elements. `eighth`
+/// is the bitwise or of the other strides and the last extent, all of which must be multiples of eight.
 template <typename Element>
 __device__ __forceinline__ bool in_eights(const Element *address, long long eighth, long long stride) {
   return stride == 1 && eighth % 8 == 0 && (unsigned long long)address % (8 * sizeof(Element)) == 0;
@@ -104,7 +106,8 @@ __device__ __forceinline__ bool load_written(const unsigned char *address) {
 }
 
 //@ load_written_pair
-/// As load_written, for two consecutive floats from a multiple of eight bytes. PTX 9.7.9.8, ld.global.v2.f32.
+/// Loads two consecutive floats that this kernel or an earlier kernel of the launch writes, from a multiple of
+/// eight bytes. PTX 9.7.9.8, ld.global.v2.f32.
 __device__ __forceinline__ float2 load_written_pair(const float *address) {
   float2 x;
   asm volatile("ld.global.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(address) : "memory");
@@ -122,7 +125,7 @@ __device__ __forceinline__ int load_byte_pair(const unsigned char *address) {
 }
 
 //@ load_byte_written
-/// As load_written, for eight bits.
+/// Loads eight bits that this kernel or an earlier kernel of the launch writes. PTX 9.7.9.8, ld.global.u8.
 __device__ __forceinline__ int load_byte_written(const unsigned char *address) {
   int n;
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(n) : "l"(address) : "memory");
@@ -130,7 +133,8 @@ __device__ __forceinline__ int load_byte_written(const unsigned char *address) {
 }
 
 //@ load_byte_pair_written
-/// As load_written, for sixteen bits from an even address.
+/// Loads sixteen bits that this kernel or an earlier kernel of the launch writes, from an even address.
+/// PTX 9.7.9.8, ld.global.u16.
 __device__ __forceinline__ int load_byte_pair_written(const unsigned char *address) {
   int n;
   asm volatile("ld.global.u16 %0, [%1];" : "=r"(n) : "l"(address) : "memory");

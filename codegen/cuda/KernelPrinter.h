@@ -149,15 +149,16 @@ private:
   void printLoadByte(sched::LoadByteOp op);
   void printStoreByte(sched::StoreByteOp op);
   void printAddElements(sched::AddElementsOp op);
-  /// Address of an element in shared memory: the address of its ring stage, and the byte offset in that stage (empty
-  /// for 0).
+  /// Address of an element in shared memory: `base` is the address of the element's stage in the ring, `offset` the
+  /// byte offset in that stage (empty for 0).
   struct SharedPlace {
     Expr base, offset;
   };
   SharedPlace sharedPlace(Operation *op, Value shared, Value stage, Value row, Value column);
   /// Address of `shared[stage, row, column]`; a null index is 0.
   Expr sharedAddress(Operation *op, Value shared, Value stage, Value row, Value column);
-  /// Swizzled address of the op's (row, column), advanced by the op's row step and column step if it has steps.
+  /// Swizzled address of the (row, column) that `op` accesses, advanced by the row step and column step if `op` has
+  /// them.
   template <typename Access> Expr steppedAddress(Access op);
   /// Address of the element at `indices`, printed as `pointer + offset`; globalElement prints `pointer[offset]`.
   Expr globalAddress(const View &view, ArrayRef<Expr> indices);
@@ -175,7 +176,7 @@ private:
   void printLoadMatrix(sched::LoadMatrixOp op);
   void printMma(sched::MmaOp op);
   void printMmaAsync(sched::MmaAsyncOp op);
-  /// The wgmma matrix descriptor of a shared tile from (row, column) on.
+  /// The wgmma matrix descriptor of a shared tile from (row, column) on; with `transpose`, of an MN-major operand.
   Expr matrixDescriptor(Operation *op, Value shared, Value stage, Value row, Value column, bool transpose);
 
   // Device functions.

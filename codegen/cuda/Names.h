@@ -48,7 +48,7 @@ private:
     std::string name;
   };
   llvm::StringSet<> taken;
-  llvm::StringMap<unsigned> nexts; ///< key: `wish`; value: the next number to append, all smaller numbers are taken
+  llvm::StringMap<unsigned> nexts; ///< key: requested name; value: the next number to append, smaller ones are taken
   std::vector<Taken> undo;
 };
 

@@ -85,7 +85,8 @@ void KernelPrinter::declareExtents(Names &member) {
   }
 }
 
-/// Declares the pointer, strides and extents of a tensor. `key` is the parameter's name in the IR.
+/// Declares the pointer, strides and extents of a tensor as members of struct Params. `key` is the parameter's name in
+/// the IR, `wish` the requested name of the pointer; `written` says that a kernel stores to the tensor.
 void KernelPrinter::declareTensor(Names &member, StringRef key, StringRef wish, Type element, int64_t rank,
                                   bool written, StringRef comment) {
   std::string name = member.take(wish);
@@ -159,7 +160,7 @@ View KernelPrinter::parameterView(tile::ParamOp op) {
     else if (axis.getBy() == 1 && member != members.end())
       extent = paramsPrefix.str() + member->second;
   }
-  // Tiled operands must have a last stride of 1, and the launch lays the workspace out densely.
+  // Operands that are read or written by tiles must have a last stride of 1, and the workspace is dense.
   if (operand.isTiled() || (operand.getRole() == OperandRole::Workspace && !view.strides.empty()))
     view.strides.back().clear();
   return view;

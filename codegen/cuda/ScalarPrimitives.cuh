@@ -186,7 +186,8 @@ __device__ __forceinline__ unsigned pack_f16(float low, float high) {
 }
 
 //@ pack_relu_bf16
-/// As pack_bf16, with negative values replaced by 0; NaN stays NaN. PTX 9.7.9.21, cvt.rn.relu.bf16x2.f32.
+/// Rounds two floats to bf16 (nearest even), replaces negative values by 0 (NaN stays NaN) and packs them, `low` in
+/// bits 0 to 15. PTX 9.7.9.21, cvt.rn.relu.bf16x2.f32.
 __device__ __forceinline__ unsigned pack_relu_bf16(float low, float high) {
   unsigned r;
   asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -194,7 +195,8 @@ __device__ __forceinline__ unsigned pack_relu_bf16(float low, float high) {
 }
 
 //@ pack_relu_f16
-/// As pack_f16, with negative values replaced by 0; NaN stays NaN. PTX 9.7.9.21, cvt.rn.relu.f16x2.f32.
+/// Rounds two floats to f16 (nearest even), replaces negative values by 0 (NaN stays NaN) and packs them, `low` in
+/// bits 0 to 15. PTX 9.7.9.21, cvt.rn.relu.f16x2.f32.
 __device__ __forceinline__ unsigned pack_relu_f16(float low, float high) {
   unsigned r;
   asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));

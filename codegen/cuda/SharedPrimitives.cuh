@@ -147,8 +147,8 @@ __device__ __forceinline__ void store_matrix(unsigned address, unsigned r0, unsi
 }
 
 //@ store_matrix_transposed
-/// As store_matrix, each matrix transposed: lane l holds column l / 4, rows 2 (l % 4) and + 1.
-/// PTX 9.7.14.5.16, .trans.
+/// Stores four 8 x 8 matrices of 16-bit elements. Lane l passes the address of row l % 8 of matrix l / 8, and holds
+/// column l / 4, rows 2 (l % 4) and + 1 of each matrix. PTX 9.7.14.5.16, stmatrix.sync.aligned.m8n8.x4.trans.
 __device__ __forceinline__ void store_matrix_transposed(unsigned address, unsigned r0, unsigned r1, unsigned r2,
                                                         unsigned r3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0),

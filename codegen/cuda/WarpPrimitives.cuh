@@ -78,14 +78,16 @@ __device__ __forceinline__ void store_quad(void *to, int quad, uint4 words) {
 }
 
 //@ store_bf16_eights : store_quad pack_bf16
-/// Rounds eight floats to bf16 and stores the words by store_quad.
+/// Rounds eight floats to bf16 and packs them to four words, which store_quad transposes in the quad of lanes and
+/// stores. `quad` is the lane's index in its quad.
 __device__ __forceinline__ void store_bf16_eights(unsigned short *to, int quad, float x0, float x1, float x2,
                                                   float x3, float x4, float x5, float x6, float x7) {
   store_quad(to, quad, make_uint4(pack_bf16(x0, x1), pack_bf16(x2, x3), pack_bf16(x4, x5), pack_bf16(x6, x7)));
 }
 
 //@ store_f16_eights : store_quad pack_f16
-/// Rounds eight floats to f16 and stores the words by store_quad.
+/// Rounds eight floats to f16 and packs them to four words, which store_quad transposes in the quad of lanes and
+/// stores. `quad` is the lane's index in its quad.
 __device__ __forceinline__ void store_f16_eights(unsigned short *to, int quad, float x0, float x1, float x2, float x3,
                                                  float x4, float x5, float x6, float x7) {
   store_quad(to, quad, make_uint4(pack_f16(x0, x1), pack_f16(x2, x3), pack_f16(x4, x5), pack_f16(x6, x7)));

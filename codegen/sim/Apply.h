@@ -9,7 +9,7 @@
 namespace attune::sim {
 
 /// Presents an operand as 32 values, one for each lane. The values of a per-lane operand are read where the warp stores
-/// them; the value of a uniform operand is replicated.
+/// them; the value of a uniform operand is copied to all 32 lanes.
 template <typename T> class Spread {
 public:
   Spread(Warp &warp, Slot slot) {

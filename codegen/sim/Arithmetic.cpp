@@ -19,8 +19,8 @@ using namespace attune::sim;
 
 namespace {
 
-/// The function that executes a step by applying `f` to `arity` operands of type T; null where `f` takes another number
-/// of operands.
+/// The function that executes a step by applying `f` to `arity` operands of type T; null if `f` does not
+/// take `arity` operands.
 template <auto f, typename T> Run onType(unsigned arity) {
   if constexpr (std::is_invocable_v<decltype(f), T>)
     return arity == 1 ? &apply<f, T> : nullptr;
@@ -37,7 +37,8 @@ template <auto f> Run integers(Operation *op) {
          : type.isInteger(64) ? onType<f, int64_t>(op->getNumOperands())
                               : nullptr;
 }
-/// Like the function `integers` above, but also accepts operands of type i1, which are passed to `f` as bool.
+/// The function that applies `f` to the operands of `op`, which have type i1 (passed to `f` as bool), i32 or i64; null
+/// for other types.
 template <auto f> Run bits(Operation *op) {
   return op->getOperand(0).getType().isInteger(1) ? onType<f, bool>(op->getNumOperands()) : integers<f>(op);
 }

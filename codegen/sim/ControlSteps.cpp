@@ -1,6 +1,7 @@
 //===- ControlSteps.cpp - Jumps, branches, loops and roles ----------------===//
 //
-// The comments in Machine.h list the inputs, outputs and fields of each step.
+// Each function executes one step of the simulator for one warp. The comments in Machine.h list the inputs, outputs and
+// fields of each step.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,7 @@
 //===- CopySteps.cpp - Copies between global and shared memory ------------===//
 //
-// The comments in Machine.h list the inputs, outputs and fields of each step.
+// Each function executes one step of the simulator for one warp. The comments in Machine.h list the inputs, outputs and
+// fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,7 +100,7 @@ static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int firs
       return false;
   if (!machine.uniform(warp, step, columnInput, column))
     return false;
-  // In the last panel of a row the tile may have fewer columns than the box.
+  // The last swizzle panel of a tile's row may be partly empty; the TMA box is as wide as the whole panel.
   const int64_t columns = std::clamp<int64_t>(buffer.columns - column, 1, map.columns);
   if (!inside(machine, warp, step, buffer, stage, row, column, columns) ||
       !inside(machine, warp, step, buffer, stage, row + map.rows - 1, column, columns))

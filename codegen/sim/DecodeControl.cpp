@@ -109,8 +109,9 @@ void Decoder::work(sched::ForWorkOp op) {
   const bool received = op.getOrder() == sched::WorkOrder::Received;
   program->persistent |= !received;
   program->claims |= !op.getBody().getOps<sched::ClaimWorkOp>().empty();
-  // Sets the outputs of a step that starts or continues the loop: the index of the tile of work (order received has
-  // none) and the count of completed tiles. Both outputs are uniform, even where the index comes from a shuffle.
+  // Sets the outputs of a step that starts or continues the loop: the index of the tile of work and the count of
+  // completed tiles. A loop of order `received` has no index; its step returns the count in output 0. All outputs are
+  // uniform, even where the index comes from a shuffle.
   auto take = [&](Step &step, size_t target) {
     step.out[0] = slot(received ? op.getCount() : op.getNumber());
     step.out[1] = slot(op.getCount());
@@ -125,7 +126,8 @@ void Decoder::work(sched::ForWorkOp op) {
   block(op.getBody().front());
   if (error)
     return;
-  // The next tile's index may be a carried value, so the index is copied before the carried values are overwritten.
+  // The index of the next tile of work may be a carried value of the loop, so the index is copied before the carried
+  // values are overwritten.
   Value next = op.getNext().getValues().front();
   const Slot following = allocate(next.getType(), varies(next));
   Step &keep = emit(op, sim::move, next);

@@ -15,10 +15,10 @@
 
 namespace attune::sim {
 
-/// Bytes of one value of this type in a slot.
+/// Bytes that the simulator stores for one value of this type.
 int64_t widthOf(mlir::Type type);
 
-/// Builds the Program of one kernel.
+/// Translates one kernel to a Program, the list of steps that the simulator runs.
 class Decoder {
   using Block = mlir::Block;
   using Operation = mlir::Operation;
@@ -44,8 +44,8 @@ private:
   bool copyOp(Operation *op);
   bool boxOp(Operation *op);
   bool sharedOp(Operation *op);
-  /// Adds two inputs to `step`: the row step and the column step of the shared-memory access `op`, or 0 for each that
-  /// `op` lacks.
+  /// Adds two inputs to `step`: the row step and the column step, by which the shared-memory access `op` advances its
+  /// address. A step that `op` lacks is 0.
   template <typename Access> void takeSteps(Step &step, Access op);
   bool productOp(Operation *op);
   void count(mlir::scf::ForOp op);
@@ -67,7 +67,8 @@ private:
   void tensorMap(sched::TensorMapOp op);
   void view(Value value, sim::View view);
 
-  /// Appends a step for `op`, with inputs `in` and the op's results as outputs.
+  /// Appends a step that executes `op` by the function `run`, with inputs `in` and the op's results as outputs. `at`,
+  /// `number` and `flag` become the fields of Step that have these names.
   Step &emit(Operation *op, Run run, ValueRange in = {}, ArrayRef<int> at = {}, ArrayRef<int64_t> number = {},
              bool flag = false);
   void take(Step &step, Value value) {

@@ -1,6 +1,7 @@
 //===- ElementSteps.cpp - Elements of register buffers and views ----------===//
 //
-// The comments in Machine.h list the inputs, outputs and fields of each step.
+// Each function executes one step of the simulator for one warp. The comments in Machine.h list the inputs, outputs and
+// fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -173,7 +174,7 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// searchElements for x of type T.
+/// Executes tile.search, a binary search in a sorted vector, for a value x of type T.
 template <typename T> static Go searchAs(Machine &machine, Warp &warp, const Step &step) {
   const View &view = machine.program.views[step.at[0]];
   const Element element = machine.program.tensors[view.tensor].element;
@@ -204,7 +205,8 @@ Go sim::searchElements(Machine &machine, Warp &warp, const Step &step) {
                                    : searchAs<float>(machine, warp, step);
 }
 
-/// The indices of a lane's element in a view: the int32 inputs of `step` from `first` on, plus the view's `begins`.
+/// The indices of a lane's element in a view: the int32 inputs of `step` from number `first` on, each plus the offset
+/// in View::begins.
 static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, const View &view, int first, int lane) {
   std::array<int64_t, maxRank> indices = {};
   for (int i = first; i < step.inputs; ++i)
@@ -214,8 +216,9 @@ static std::array<int64_t, maxRank> indicesAt(Warp &warp, const Step &step, cons
   return indices;
 }
 
-/// Calls `body(lane, address)` for each active lane, with the address of `count` consecutive elements of a view. Input
-/// number `first` of the step is the view's base offset, the inputs after `first` are the indices.
+/// Calls `body(lane, address)` for each active lane, with the address of `count` consecutive elements of a view; with
+/// `laneCount` 1, once for a uniform access. Input number `first` of the step is the view's base offset, the inputs
+/// after `first` are the indices.
 template <typename Body>
 static Go forEachPlace(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const View &view = machine.program.views[step.at[0]];
@@ -245,8 +248,8 @@ Go sim::inPairs(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Like the function forEachPlace, for one access to two or eight elements. Also checks that the last dimension has
-/// stride 1 and that the address is a multiple of the access's size.
+/// Calls forEachPlace for accesses to `count` (two or eight) elements by one instruction. Checks that the last
+/// dimension has stride 1 and that each address is a multiple of the access's size.
 template <typename Body>
 static Go forEachGroup(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const sim::Tensor &tensor = machine.program.tensors[machine.program.views[step.at[0]].tensor];

@@ -30,7 +30,7 @@ struct Copy {
   std::array<std::byte, 16> data = {};
 };
 
-/// A store_box or add_rows of one thread, in flight.
+/// A TMA store or reduction of one thread (store_box or add_rows), in flight.
 struct BoxStore {
   int lane = 0;
   uint32_t op = 0;
@@ -60,7 +60,7 @@ struct Warp {
   int elected = 0;     ///< the lane that sched.elect picks
   uint32_t position = 0;
   uint32_t mask = allLanes;
-  std::vector<uint32_t> masks; ///< stack: the saved masks of enclosing branches and loops
+  std::vector<uint32_t> masks; ///< stack: the lane masks of the enclosing branches and loops
   std::vector<uint64_t> values;
   std::vector<uint32_t> registers;
   std::vector<RegisterState> buffers;
@@ -71,9 +71,9 @@ struct Warp {
   // Vector clocks.
   uint32_t now = 1, met = 0; ///< now: the clock of the warp; met: `now` at the last sync_lanes or barrier of all lanes
   Knowledge all;             ///< the part of the vector clock that all lanes have in common
-  Knowledge some;            ///< the vector clock of the lanes in someMask, which have waited for further events
+  Knowledge some;            ///< the vector clock of the lanes in someMask, which have waited where others have not
   uint32_t someMask = 0;
-  uint32_t stored = 0;                     ///< lanes that have stored to shared memory since `met`
+  uint32_t stored = 0;                     ///< lanes with stores to shared memory since the lanes last synchronised
   std::array<uint32_t, lanes> fences = {}; ///< the warp's clock at each lane's last fence_async
 
   // Whether the warp can run; for a warp that waits at a ring, the mbarrier (ring, stage, full or empty) and the
@@ -112,14 +112,14 @@ struct Phase {
   int64_t missing = 1;          ///< arrivals that the current phase still needs
   int64_t bytes = 0;            ///< bytes expected minus bytes copied in the current phase (the transaction count)
   uint32_t number = 0;          ///< number of the current phase; its low bit is the parity
-  int underWay = 0;             ///< boxes in flight that signal this mbarrier
+  int underWay = 0;             ///< TMA loads in flight that signal this mbarrier
   Knowledge gathered, complete; ///< joined vector clocks of the arrivals at the current and the last completed phase
 };
 
 struct RingState {
   bool ready = false; ///< whether init_ring was executed
   Actor by;           ///< the thread that executed init_ring
-  uint32_t fence = 0; ///< the clock of the warp of `by` at the fence_init after init_ring; 0 before that fence
+  uint32_t fence = 0; ///< the warp's clock at the fence_init of the thread that executed init_ring; else 0
   std::vector<Phase> full, empty;
 };
 
@@ -131,13 +131,13 @@ struct NamedBarrier {
   Knowledge gathered;   ///< join of the vector clocks of all arrivals
 };
 
-/// A load_box in flight. Its completion may be simulated at any later moment.
+/// A TMA load (load_box) in flight. The scheduler may complete the load at any later moment.
 struct Landing {
   uint32_t op = 0;
   int ring = 0, stage = 0;
   std::vector<Bytes> places;
   std::vector<std::byte> data;
-  int64_t bytes = 0; ///< bytes that the box, on completion, takes off Phase::bytes
+  int64_t bytes = 0; ///< bytes of the box, which its completion subtracts from the mbarrier's Phase::bytes
 };
 
 /// A tensor of the launch.
@@ -180,7 +180,8 @@ struct Machine {
   Go fail(const Warp &warp, const Step &step, const std::string &what, uint32_t other = Fault::none) {
     return fail(&warp, step.op, what, other);
   }
-  /// Reports an access to shared memory: "reads k_ring, stage 1, " and the fault's text.
+  /// Reports a wrong access to shared memory. The message is `verb`, the buffer, the stage and the fault's text, such
+  /// as "reads k_ring, stage 1, while a copy into it is under way".
   Go fail(const Warp &warp, const Step &step, const char *verb, const SharedBuffer &buffer, int64_t stage,
           const Fault &fault);
 
@@ -218,8 +219,8 @@ struct Machine {
   bool converged(const Warp &warp, const Step &step);
   /// Checks that exactly one lane is active.
   bool single(const Warp &warp, const Step &step);
-  /// The address of `count` consecutive elements of a view, the first at `indices` (one index for each dimension of the
-  /// view).
+  /// The address of `count` consecutive elements of a view whose base offset is in the uniform slot `base`. The first
+  /// element is at `indices`, one index for each dimension of the view.
   std::byte *global(Warp &warp, const Step &step, const View &view, Slot base, std::array<int64_t, maxRank> indices,
                     int64_t count);
   /// The position of a lane's element in Warp::registers, or -1 if an index is out of bounds.
@@ -250,11 +251,11 @@ private:
 //===----------------------------------------------------------------------===//
 
 Go jump(Machine &, Warp &, const Step &);
-/// Jumps to the target where a uniform condition is false. Input: condition.
+/// Jumps to Step::target if a uniform condition is false. Input: condition.
 Go skipUnless(Machine &, Warp &, const Step &);
 /// Starts a branch on a per-lane condition: masks off the lanes where it is false. Input: condition.
 Go maskIf(Machine &, Warp &, const Step &);
-/// Switches to the lanes where the condition of maskIf is false. Input: condition.
+/// Starts the else part of a branch on a per-lane condition: activates the lanes where it is false. Input: condition.
 Go maskElse(Machine &, Warp &, const Step &);
 Go maskBegin(Machine &, Warp &, const Step &);
 Go maskEnd(Machine &, Warp &, const Step &);
@@ -268,13 +269,14 @@ Go roleEnd(Machine &, Warp &, const Step &);
 /// Starts a for_work loop. Inputs: index of the tile of work, number of all tiles of work. Outputs: that index, count
 /// of tiles that this loop has completed.
 Go workBegin(Machine &, Warp &, const Step &);
-/// Continues a for_work loop; inputs and outputs as for workBegin.
+/// Continues a for_work loop. Inputs: index of the next tile of work, number of all tiles of work. Outputs: that index,
+/// count of tiles that this loop has completed.
 Go workNext(Machine &, Warp &, const Step &);
 /// Starts a for_work loop whose tiles of work are received in messages from the producer warp. Output: count of tiles
 /// that this loop has completed.
 Go receiveBegin(Machine &, Warp &, const Step &);
-/// Continues a loop that receiveBegin started. Input: whether another tile of work follows. Output: count of tiles that
-/// this loop has completed.
+/// Continues a for_work loop whose tiles of work are received in messages. Input: whether another tile of work follows.
+/// Output: count of tiles that this loop has completed.
 Go receiveNext(Machine &, Warp &, const Step &);
 Go finishWarp(Machine &, Warp &, const Step &);
 
@@ -284,16 +286,17 @@ Go blockId(Machine &, Warp &, const Step &);
 Go gridSize(Machine &, Warp &, const Step &);
 /// sched.claim_work. Output: index of the claimed tile of work, in lane 0.
 Go claimWork(Machine &, Warp &, const Step &);
-/// sched.send. Inputs: stage, fields of the message. at[0]: index of the shared tile.
+/// sched.send. Inputs: stage, fields of the message. at[0]: index of the shared tile that holds the messages.
 Go sendMessage(Machine &, Warp &, const Step &);
-/// sched.receive. Input: stage. Outputs: fields of the message. at[0]: index of the shared tile. number[0]: number of
-/// fields.
+/// sched.receive. Input: stage. Outputs: fields of the message. at[0]: index of the shared tile that holds the
+/// messages. number[0]: number of fields.
 Go receiveMessage(Machine &, Warp &, const Step &);
 Go laneId(Machine &, Warp &, const Step &);
 Go ballot(Machine &, Warp &, const Step &);
 Go anyLane(Machine &, Warp &, const Step &);
 Go uniform(Machine &, Warp &, const Step &);
-/// sched.shuffle_xor. Input: value. number[0]: lane mask. number[1]: bytes of the value.
+/// sched.shuffle_xor. Input: value. number[0]: mask; lane l receives the value of lane l xor mask. number[1]: bytes of
+/// the value.
 Go shuffleXor(Machine &, Warp &, const Step &);
 /// sched.shuffle. Inputs: value, source lane. number[0]: bytes of the value.
 Go shuffle(Machine &, Warp &, const Step &);
@@ -318,8 +321,8 @@ Go inPairs(Machine &, Warp &, const Step &);
 /// tile.element. Inputs: base offset of the view, indices. Output: value. at[0]: index of the view. number[i]: 1 if
 /// index i is known to be in range, 0 if the step must clamp index i. at[1]: bit i is set if index i is i64.
 Go loadElement(Machine &, Warp &, const Step &);
-/// tile.search. Inputs: base offset of the view, x. Output: number of elements before x. at[0]: index of the view.
-/// flag: elements equal to x are counted as before x.
+/// tile.search, a binary search in a sorted vector. Inputs: base offset of the view, x. Output: number of elements
+/// before x. at[0]: index of the view. flag: elements equal to x are counted as before x.
 Go searchElements(Machine &, Warp &, const Step &);
 /// Loads a pair of elements. Inputs: base offset of the view, indices. Outputs: two values. at[0]: index of the view.
 Go loadElements(Machine &, Warp &, const Step &);
@@ -330,7 +333,7 @@ Go storeElements(Machine &, Warp &, const Step &);
 /// Stores eight elements per lane, exchanged within a quad of lanes. Inputs: eight values, the lane's index in its
 /// quad, base offset of the view, indices. at[0]: index of the view.
 Go storeEights(Machine &, Warp &, const Step &);
-/// Loads one or two bytes as bits. Inputs: base offset of the view, indices. Output: the bits. at[0]: index of the
+/// Loads one or two bytes. Inputs: base offset of the view, indices. Output: the bytes as an i32. at[0]: index of the
 /// view. at[1]: number of bytes.
 Go loadByte(Machine &, Warp &, const Step &);
 /// Stores the low byte of the bits. Inputs: bits, base offset of the view, indices. at[0]: index of the view.
@@ -383,23 +386,25 @@ Go commitBoxes(Machine &, Warp &, const Step &);
 Go waitBoxes(Machine &, Warp &, const Step &);
 Go fenceAsync(Machine &, Warp &, const Step &);
 
-/// ldmatrix. Inputs: stage, row, column, row step, column step, i, j. at[]: indices of the shared tile and the register
-/// buffer. flag: transpose.
+/// ldmatrix. Inputs: stage; row, column; row step, column step (added to row, column); i, j (position of the matrices
+/// in the register buffer). at[]: indices of the shared tile and the register buffer. flag: transpose.
 Go loadMatrix(Machine &, Warp &, const Step &);
-/// Loads one element per lane. Inputs: stage, row, column, row step, column step. at[0]: index of the shared tile.
+/// Loads one element per lane. Inputs: stage; row, column; row step, column step (added to row, column). at[0]: index
+/// of the shared tile.
 Go loadShared(Machine &, Warp &, const Step &);
 /// Loads two float32 per lane. Inputs: stage, row, column. Outputs: two values. at[0]: index of the shared tile.
 Go loadPair(Machine &, Warp &, const Step &);
-/// Stores one or two words per lane. Inputs: value, stage, row, column, row step, column step, second value. at[0]:
-/// index of the shared tile. number[0]: number of words (2 with a second value).
+/// Stores one or two words per lane. Inputs: value; stage; row, column; row step, column step (added to row, column);
+/// second value. at[0]: index of the shared tile. number[0]: number of words (2 with a second value).
 Go storeShared(Machine &, Warp &, const Step &);
 /// Multiplies eight bf16 per lane by a power of two. Inputs: stage, row, column. at[0]: index of the shared tile.
 /// number[0]: exponent.
 Go scaleShared(Machine &, Warp &, const Step &);
-/// stmatrix. Inputs: four matrices, stage, row, column, row step, column step. at[0]: index of the shared tile. flag:
-/// transpose.
+/// stmatrix. Inputs: four matrices; stage; row, column; row step, column step (added to row, column). at[0]: index of
+/// the shared tile. flag: transpose.
 Go storeMatrix(Machine &, Warp &, const Step &);
-/// mma.sync. Inputs: i, j of the accumulator, then of a and b. at[]: indices of the register buffers acc, a, b.
+/// mma.sync. Inputs: i, j of the fragment in the buffer acc, then in a and in b. at[]: indices of the register buffers
+/// acc, a, b.
 Go mma(Machine &, Warp &, const Step &);
 /// wgmma. Inputs: stage, row, column of b; whether to accumulate; indices of a. at[]: indices of the buffers acc, a, b.
 /// flag: b is transposed. number[0]: whether a is in shared memory. number[1]: whether a is transposed.

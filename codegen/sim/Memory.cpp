@@ -21,8 +21,8 @@ void SharedMemory::reset() {
   std::fill(reads.begin(), reads.end(), Read());
 }
 
-/// Whether the cell's last write is ordered before the actor's access. With `engine` (an access by tensor cores or TMA)
-/// the write must also be visible to the asynchronous proxy (fence_async).
+/// Whether the last write to `cell` (four bytes) is ordered before an access by `actor`, a thread or a warp. With
+/// `engine` (an access by tensor cores or TMA) the write must also be visible to the asynchronous proxy (fence_async).
 bool SharedMemory::seesWrite(const Actor &actor, const Cell &cell, bool engine) const {
   const bool own = cell.agent == actor.agent();
   const bool ordered = own || cell.clock <= actor.knows->seen[cell.agent];
@@ -59,9 +59,9 @@ std::optional<Fault> SharedMemory::faultOfRead(const Actor &actor, const Cell &c
   return Fault{"which another thread wrote, and no barrier or ring orders the two", cell.op};
 }
 
-/// Whether the last reads of a cell by `warp` may still be executing when the actor accesses the cell, because nothing
-/// orders the reads before the access. A read by a whole warp is ordered before all later accesses of that warp's
-/// lanes.
+/// Whether the last reads of a cell (four bytes) by `warp` may still be executing when the actor accesses the cell,
+/// because nothing orders the reads before the access. A read by a whole warp is ordered before all later accesses of
+/// that warp's lanes.
 bool SharedMemory::mayStillRead(const Actor &actor, int warp, const Read &read) const {
   const std::vector<uint32_t> &seen = actor.knows->seen;
   if (!read.lanes)
@@ -97,7 +97,7 @@ std::optional<Fault> SharedMemory::faultOfWrite(const Actor &actor, size_t index
   return std::nullopt;
 }
 
-/// Records `agent` as the last writer of the cell and clears the cell's reads.
+/// Records `agent` (a lane, a warp or a ring stage) as the last writer of a cell (four bytes); clears the cell's reads.
 void SharedMemory::claim(int agent, uint32_t clock, uint32_t op, size_t index, State state) {
   Cell &cell = cells[index];
   cell.clock = clock;

@@ -28,7 +28,7 @@ struct Knowledge {
   explicit Knowledge(int agents) : seen(agents), fenced(agents) {}
 
   std::vector<uint32_t> seen;
-  std::vector<uint32_t> fenced; ///< like `seen`, for writes made visible to the asynchronous proxy by fence_async
+  std::vector<uint32_t> fenced; ///< per agent: last clock value whose writes fence_async made visible to TMA and MMAs
 
   void join(const Knowledge &other) {
     for (size_t i = 0; i < seen.size(); ++i) {
@@ -47,7 +47,7 @@ struct Actor {
   static constexpr int wholeWarp = -1;
   int warp = 0, lane = wholeWarp;
   uint32_t now = 0; ///< the warp's clock
-  uint32_t met = 0; ///< the warp's clock when its lanes last synchronised
+  uint32_t met = 0; ///< the warp's clock when all lanes of the warp last synchronised
   uint32_t op = 0;
   uint32_t fence = 0; ///< the warp's clock at the thread's last fence_async
   const Knowledge *knows = nullptr;

@@ -1,6 +1,7 @@
 //===- ProductSteps.cpp - Matrix instructions -----------------------------===//
 //
-// The comments in Machine.h list the inputs, outputs and fields of each step.
+// Each function executes one step of the simulator for one warp. The comments in Machine.h list the inputs, outputs and
+// fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +39,7 @@ static void unpackLeft(const uint32_t *first, Element element, float (&a)[16][16
 }
 
 /// Copies the accumulator fragment to d[16][columns]. The fragment has [columns / 8][4] registers per lane, from
-/// `first` on. packSum copies from d to the fragment.
+/// `first` on. The function packSum copies d back to the fragment.
 static void unpackSum(const uint32_t *first, int64_t columns, float *d) {
   for (int64_t e = 0; e < columns / 2; ++e)
     for (int lane = 0; lane < lanes; ++lane)
@@ -99,7 +100,7 @@ Go sim::mma(Machine &machine, Warp &warp, const Step &step) {
 
 namespace {
 
-/// Reads the operands of an mma_async. The functions return false if they have reported an error.
+/// Reads the operands of an mma_async (wgmma). The functions return false if they have reported an error.
 struct AsyncOperands {
   Machine &machine;
   Warp &warp;
@@ -110,7 +111,7 @@ struct AsyncOperands {
   bool starts(const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c, int64_t rows, int64_t count) const;
   bool read(const SharedBuffer &buffer, int64_t bufferStage, int64_t r, int64_t c,
             std::array<uint16_t, 8> &chunk) const;
-  /// Reads this warp's 16 of the 64 rows of operand a. `at` holds the values of the step's inputs.
+  /// Reads this warp's 16 rows of operand a, which has 64 rows. `at` holds the values of the step's inputs.
   bool readLeft(const std::array<int64_t, 7> &at, float (&a)[16][16]) const;
   /// Reads operand b as b[16][columns].
   bool readRight(int64_t stage, int64_t row, int64_t column, int64_t columns, float *b) const;

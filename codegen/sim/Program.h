@@ -123,7 +123,7 @@ struct RegisterBuffer {
 struct Ring {
   std::string name;
   int64_t offset = 0, stages = 1, filledBy = 1, emptiedBy = 1;
-  int firstAgent = 0;    ///< agent (see agentsOfWarp) that writes stage 0 by TMA; firstAgent + s writes stage s
+  int firstAgent = 0;    ///< vector-clock component of the TMA writes to stage 0; firstAgent + s is that of stage s
   bool released = false; ///< whether any op in the kernel releases the ring's stages
 };
 

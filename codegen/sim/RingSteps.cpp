@@ -1,6 +1,7 @@
 //===- RingSteps.cpp - Full and empty mbarriers of rings ------------------===//
 //
-// The comments in Machine.h list the inputs, outputs and fields of each step.
+// Each function executes one step of the simulator for one warp. The comments in Machine.h list the inputs, outputs and
+// fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +38,8 @@ Go sim::fenceInit(Machine &machine, Warp &warp, const Step &) {
   return Go::Next;
 }
 
-/// Sets `stage` from input number `input` of a ring op. Returns false, after reporting an error, if the ring has no
-/// such stage.
+/// Sets `stage` from input number `input` of an op on the ring number `ring`. Returns false, after reporting an error,
+/// if the ring has no such stage.
 static bool stageOf(Machine &machine, Warp &warp, const Step &step, int ring, int input, int64_t &stage) {
   if (!machine.uniform(warp, step, input, stage))
     return false;
@@ -110,7 +111,7 @@ Go sim::release(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step) || !machine.ringReady(warp, step, warp.first()) ||
       !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
-  // A release with one arrival is executed by lane 0 for its warp; otherwise each lane arrives.
+  // A release with one arrival is an arrival of lane 0 for its warp; in any other release all lanes arrive.
   const uint32_t arriving = step.number[0] == 1 ? 1 : allLanes;
   return machine.arrive(warp, step, stage, false, step.number[0], machine.handOn(warp, arriving)) ? Go::Pause
                                                                                                   : Go::Stop;

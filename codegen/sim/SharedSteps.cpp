@@ -1,6 +1,7 @@
 //===- SharedSteps.cpp - Loads and stores of shared memory ----------------===//
 //
-// The comments in Machine.h list the inputs, outputs and fields of each step.
+// Each function executes one step of the simulator for one warp. The comments in Machine.h list the inputs, outputs and
+// fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +17,8 @@
 using namespace attune;
 using namespace attune::sim;
 
-/// The column that is `step` columns after `column`. In a swizzled tile the part of `step` within a panel is applied by
-/// exclusive or; the rest of `step` is added as whole panels.
+/// The column that is `step` columns after `column`. In a swizzled tile the whole panels of `step` are added, and the
+/// remainder is applied by exclusive or within the panel.
 static int64_t steppedColumn(const SharedBuffer &buffer, int64_t column, int64_t step) {
   if (!buffer.panel)
     return column + step;
@@ -103,8 +104,8 @@ Go sim::loadMatrix(Machine &machine, Warp &warp, const Step &step) {
   if (!machine.converged(warp, step) || !machine.touch(warp, step, step.at[1]) || !machine.uniform(warp, step, 5, i) ||
       !machine.uniform(warp, step, 6, j) || !readMatrices(machine, warp, step, buffer, matrices))
     return Go::Stop;
-  // The four registers go to consecutive elements of the fragment from [i][j][0] on: the last index varies fastest,
-  // then j, or i where the fragment has extent 1 along j.
+  // The four registers of ldmatrix are consecutive elements of the fragment from [i][j][0] on: the last index is
+  // fastest, then j, or i where the fragment has extent 1 along j.
   for (int r = 0; r < 4; ++r) {
     int64_t by = r / fragment.shape[2], e = r % fragment.shape[2];
     int64_t atI = fragment.shape[1] == 1 ? i + by : i, atJ = fragment.shape[1] == 1 ? j : j + by;

@@ -27,9 +27,9 @@
 // Claimed work. Thread blocks are simulated one after another. The seed decides which tiles of work each block claims,
 // because on a GPU any block may win any claim. The counter in memory is not modelled.
 //
-// Roles. Each role runs the tiles of its own `for_work`, and only rings and barriers synchronise the roles. Roles that
-// disagree on the tiles of work, on the tiles of keys, or on the next stage of a ring cause a deadlock, another finding
-// or a wrong result.
+// Roles. A role is a set of warps with a program of its own, such as the producer. Each role runs the tiles of its own
+// `for_work`, and only rings and barriers synchronise the roles. Roles that disagree on the tiles of work, on the tiles
+// of keys, or on the next stage of a ring cause a deadlock, another finding or a wrong result.
 //
 // Asynchronous work completes as late as PTX allows, or at a random moment. Until then accesses are restricted, and the
 // destination of a copy holds NaN:
@@ -111,8 +111,8 @@ struct SimulatorRun {
 /// The kernels of a launch, ready to run. Cheap to copy; all members may be called from any number of threads at once.
 class Simulator {
 public:
-  /// Decodes the `sched.kernel` ops that a launch of `module` starts; `module` may be destroyed afterwards. Fails for
-  /// an op that is not expanded or that the simulator does not implement, and names the op.
+  /// Decodes the `sched.kernel` ops that a launch of `module` starts; `module` may be destroyed afterwards. Fails, and
+  /// names the op, for an op that a scheduling pass has yet to lower or that the simulator does not implement.
   static Expected<Simulator> load(mlir::ModuleOp module);
 
   /// Simulates one launch. `params` is followed by the packed parameters (LaunchParams.h), whose addresses are in host

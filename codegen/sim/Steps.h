@@ -15,8 +15,8 @@ Go go(Warp &warp, uint32_t position);
 bool inside(Machine &machine, Warp &warp, const Step &step, const SharedBuffer &buffer, int64_t stage, int64_t row,
             int64_t column, int64_t count);
 
-/// A uniform slot, as Machine::global requires, with one lane's value of the slot `view`, which holds the base offset
-/// of a view and may differ between lanes.
+/// One lane's value of the slot `view`, as a uniform slot (Machine::global takes only uniform slots). The slot `view`
+/// holds the base offset of a view, which may differ between lanes.
 Slot baseOf(Slot view, int lane);
 
 /// Checks that `address`, where a panel of a shared tile starts, is a multiple of the bytes of eight panel rows, as the

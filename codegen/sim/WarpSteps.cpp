@@ -1,6 +1,7 @@
 //===- WarpSteps.cpp - Votes, shuffles, messages and barriers -------------===//
 //
-// The comments in Machine.h list the inputs, outputs and fields of each step.
+// Each function executes one step of the simulator for one warp. The comments in Machine.h list the inputs, outputs and
+// fields of each step.
 //
 //===----------------------------------------------------------------------===//
 

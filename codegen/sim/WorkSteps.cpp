@@ -1,6 +1,7 @@
 //===- WorkSteps.cpp - Loops over tiles of work ---------------------------===//
 //
-// The comments in Machine.h list the inputs, outputs and fields of each step.
+// Each function executes one step of the simulator for one warp. The comments in Machine.h list the inputs, outputs and
+// fields of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -9,8 +10,8 @@
 using namespace attune;
 using namespace attune::sim;
 
-/// Starts the tile of work whose number is the step's first input. Returns false where the number is not below the
-/// bound (no work is left), or where an operand is not uniform.
+/// Starts the tile of work whose number is the step's first input. Returns false if the number is not below the second
+/// input, the number of all tiles (no work is left), or if an input is not uniform.
 static bool takeWork(Machine &machine, Warp &warp, const Step &step) {
   int64_t number, bound;
   if (!machine.uniform(warp, step, 0, number) || !machine.uniform(warp, step, 1, bound) ||

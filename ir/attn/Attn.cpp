@@ -275,8 +275,8 @@ static LogicalResult verifyNormaliser(AttentionOp op) {
   return success();
 }
 
-/// Verifies a gradient region: it takes the arguments of its primal region, the parameter `of`, then g (f32), and
-/// yields f32.
+/// Verifies a gradient region: it takes the arguments of its primal region `of`, then g (f32), the gradient of the
+/// primal's result, and yields f32.
 static LogicalResult verifyGradientRegion(AttentionOp op, Region &region, Region &of) {
   if (region.empty())
     return success();

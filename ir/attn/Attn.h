@@ -49,7 +49,7 @@ inline constexpr llvm::StringLiteral savedAttr = "attn.saved";
 /// `type`.
 mlir::Type valueType(mlir::Type type);
 
-/// The name of the result of a search of the captured vector `vector`.
+/// The name of the result of a binary search (attn.search) in the captured vector `vector`.
 inline std::string nameOfSearch(llvm::StringRef vector) { return (vector + "_count").str(); }
 
 } // namespace attune::attn

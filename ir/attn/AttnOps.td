@@ -128,9 +128,10 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     /// Whether the attention computes an LSE. Softmax does; another normaliser does if it has an lse region.
     bool hasLse() { return !getNormaliser() || !getLse().empty(); }
     static constexpr size_t regionCount = 11;
-    /// The regions base, rescale, p, divisor and lse.
+    /// The regions of the normaliser: base, rescale, p, divisor and lse.
     ::std::array<::mlir::Region *, 5> normaliserRegions();
-    /// Pairs of a gradient region and its primal region, for score_grad, p_grad, divisor_grad and lse_grad.
+    /// Pairs of a gradient region and the region whose derivative it computes, for score_grad, p_grad, divisor_grad and
+    /// lse_grad.
     ::std::array<::std::pair<::mlir::Region *, ::mlir::Region *>, 4> gradientRegions();
     /// Whether the forward pass saves `what`, "dropout" or "score", for the backward pass.
     bool saves(::llvm::StringRef what);

@@ -232,8 +232,8 @@ private:
     return make<arith::DivFOp>(one, make<arith::AddFOp>(one, exp));
   }
 
-  /// Emits the ops of one node: the switch maps each operation of expressions to ops of MLIR. `x` holds the node's
-  /// operands.
+  /// Emits the ops of one node of the expression graph: the switch maps each operation of expressions to ops of MLIR.
+  /// `x` holds the node's operands.
   Value emit(const Node &node, ValueRange x) {
     using IntCompare = arith::CmpIPredicate;
     using FloatCompare = arith::CmpFPredicate;

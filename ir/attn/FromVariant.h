@@ -44,8 +44,8 @@ namespace attune {
 Expected<mlir::OwningOpRef<mlir::ModuleOp>> buildAttention(mlir::MLIRContext &context, const Variant &variant,
                                                            DType dtype, int headDim, int headDimV);
 
-/// Sets the normaliser of `op`, which has none yet: its name, statistics and regions. `op` must already capture the
-/// tensors that the expressions of `normaliser` read.
+/// Sets the normaliser of `op` (softmax, or what replaces it), which has none yet: its name, row statistics and
+/// regions. `op` must already capture the tensors that the expressions of `normaliser` read.
 void writeNormaliser(attn::AttentionOp op, const Normaliser &normaliser);
 /// Writes the definition of softmax into `op`, which has no normaliser yet and thus means softmax implicitly.
 inline void writeSoftmax(attn::AttentionOp op) { writeNormaliser(op, normalisers::softmax()); }

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 /// Limit of the nesting of JSON objects. The JSON of a variant nests 4 levels.
 static constexpr int maxDepth = 16;
 
-/// The JSON in the format of Variant::toJson.
+/// The text of `json`, formatted as by Variant::toJson.
 static std::string textOf(const Json &json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 static bool isPrintable(const Json &json, int depth) {

@@ -94,8 +94,8 @@ LogicalResult ExtentOp::verify() {
   return success();
 }
 
-/// Verifies that `op` accesses one element of a view of f32, or of i64 if `isInteger`. `does` is the verb in the error
-/// text.
+/// Verifies that `op` has one index for each dimension of its view, and that the view is of f32, or of i64 if
+/// `isInteger`. `does` is the verb in the error text.
 template <typename ElementsOp> static LogicalResult verifyPlace(ElementsOp op, StringRef does, bool isInteger = false) {
   ViewType view = op.getView().getType();
   const Type element = view.getElementType();

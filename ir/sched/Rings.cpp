@@ -59,8 +59,8 @@ LogicalResult TensorMapOp::verify() {
   return success();
 }
 
-/// Verifies that a box of `map` is as wide as a panel of `shared`, and has as many rows as the panel. Unless
-/// `wholePanel`, the number of rows of the box may also be a divisor of the panel's.
+/// Verifies that a TMA box of `map` is as wide as a panel (swizzled slice of the rows) of `shared`, and has as many
+/// rows as the panel. Unless `wholePanel`, the number of rows of the box may also be a divisor of the panel's.
 static LogicalResult verifyBox(Operation *op, TensorMapType map, TileType shared, bool wholePanel) {
   auto swizzle = dyn_cast_or_null<SwizzleAttr>(shared.getLayout());
   if (shared.getSpace() != MemorySpace::Shared || !swizzle || shared.rank() != 3 || shared.axis(0) != "stage" ||

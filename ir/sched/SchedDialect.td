@@ -52,7 +52,7 @@ def RingType : TypeDef<SchedDialect, "Ring"> {
   let assemblyFormat = "`<` $stages `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Bytes of shared memory: two barriers of eight bytes for each stage.
+    /// Bytes of shared memory of the ring's barriers: two mbarriers of eight bytes for each stage.
     int64_t bytes() const { return 16 * getStages(); }
   }];
 }
@@ -127,7 +127,7 @@ def FragmentAttr : AttrDef<SchedDialect, "Fragment"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Shape of the array that one lane holds for a tile of this layout (the table above).
+    /// Shape of the register array that one lane holds for a tile of `type` in this layout.
     ::llvm::SmallVector<int64_t> laneShape(::attune::tile::TileType type) const;
   }];
 }
@@ -238,10 +238,10 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<
   let assemblyFormat = "`<` $panel `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The swizzle with the widest panel that divides `bytes`, a multiple of 32.
+    /// The swizzle with the widest panel (32, 64 or 128 bytes) that divides the row's `bytes`, a multiple of 32.
     static SwizzleAttr widest(::mlir::MLIRContext *context, int64_t bytes);
-    /// The swizzle for rows of `bytes` bytes that TMA copies, with the panels of panelForBoxes (SwizzledLayout.h): the
-    /// last panel of a row may be partly unused.
+    /// The swizzle for rows of `bytes` bytes that TMA copies, one row at a time if `singleRows`. Its panels are those
+    /// of panelForBoxes (SwizzledLayout.h): the last panel of a row may be partly unused.
     static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes, bool singleRows = false);
   }];
 }

@@ -112,15 +112,16 @@ def ForWorkOp : SchedOp<"for_work", [NoTerminator, SingleBlock, RecursiveMemoryE
   let builders = [OpBuilder<(ins "::attune::sched::WorkOrder":$order, CArg<"::mlir::Value", "{}">:$first, CArg<"::mlir::Value", "{}">:$bound,
                                  CArg<"::mlir::ValueRange", "{}">:$inits)>];
   let extraClassDeclaration = [{
-    /// Block arguments of the carried values.
+    /// Block arguments of the values that are carried from one tile of work to the next.
     ::mlir::Block::BlockArgListType getCarried() { return getBody().getArguments().take_back(getInits().size()); }
-    /// The terminator of the body in the orders persistent and received; null in order grid.
+    /// The sched.next that ends the body if a block computes several tiles of work (orders persistent and received);
+    /// null in order grid.
     NextOp getNext();
-    /// The next carried values: the operands of `getNext` without the first.
+    /// The next carried values: the operands of the terminator `getNext` without the first.
     ::mlir::OperandRange getNextCarried();
-    /// The number of the tile of work; null in order received.
+    /// The number of the tile of work; null in order received, where sched.receive reads the tile from a message.
     ::mlir::Value getNumber() { return getOrder() == WorkOrder::Received ? ::mlir::Value() : getBody().getArgument(0); }
-    /// The count of earlier tiles of work of this block, in the orders persistent and received.
+    /// The count of earlier tiles of work of this block; not in order grid, where a block computes one tile of work.
     ::mlir::Value getCount() { return getBody().getArgument(getOrder() == WorkOrder::Received ? 0 : 1); }
   }];
 }
@@ -274,7 +275,7 @@ def ForTilesOp : SchedOp<"for_tiles", [SingleBlockImplicitTerminator<"NextOp">, 
                                  CArg<"bool", "false">:$keeps)>];
   let extraClassDeclaration = [{
     NextOp getNext();
-    /// The carried i32 values after the loop, with `keeps`.
+    /// The carried i32 values after the loop, which the op returns if it has the attribute `keeps`.
     ::mlir::ValueRange getKept() { return getResults().drop_front(getTiles().size()); }
   }];
 }

@@ -97,7 +97,8 @@ LogicalResult RoleOp::verify() {
   return success();
 }
 
-/// The number of block arguments of a sched.for_work that come before its loop-carried values.
+/// The number of block arguments of a sched.for_work that come before its loop-carried values: the number of the tile
+/// of work, or the count of earlier tiles, or both.
 static size_t positions(WorkOrder order) { return order == WorkOrder::Persistent ? 2 : 1; }
 
 void ForWorkOp::build(OpBuilder &builder, OperationState &state, WorkOrder order, Value first, Value bound,

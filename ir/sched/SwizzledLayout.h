@@ -43,7 +43,8 @@ constexpr int64_t panelForBoxes(int64_t rowBytes, bool singleRows = false) {
 /// Alignment in bytes of a swizzled tile, as the swizzle pattern repeats every 1024 bytes.
 inline constexpr int64_t swizzledAlignment = 1024;
 
-/// Bytes that a row of `rowBytes` takes in a tile that TMA copies: rounded up to whole panels of panelForBoxes.
+/// Bytes that a row of `rowBytes` takes in a tile that TMA copies, row by row if `singleRows`: rounded up to whole
+/// panels (swizzled slices of the row) of panelForBoxes.
 constexpr int64_t boxRowBytes(int64_t rowBytes, bool singleRows = false) {
   return paddedToPanels(rowBytes, panelForBoxes(rowBytes, singleRows));
 }

@@ -77,8 +77,8 @@ void DomainOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"axis", "step", "full", "reverse", getOperandSegmentSizeAttr()});
 }
 
-/// Whether the region takes the index of a tile or group (i32) and optionally the iteration of the domain's `times`
-/// (i32), and yields as many i1 values as `flags` says.
+/// Whether a region of tile.domain takes the index of a tile or group of tiles (i32) and optionally the number of the
+/// iteration over the domain (i32), and yields as many i1 values as `flags` says.
 static bool testsIndex(Region &region, size_t flags) {
   auto isFlag = [](Type type) { return type.isInteger(1); };
   auto isNumber = [](Type type) { return type.isInteger(32); };

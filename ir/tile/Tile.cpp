@@ -65,7 +65,8 @@ CapturedTensorAttr tile::capturedTensorOf(Value view) {
                                                             : CapturedTensorAttr();
 }
 
-/// Whether a launch of the module has a dependent kernel `ahead` positions after `kernel`.
+/// Whether a launch of the module has a dependent kernel (one that may start before the previous kernel has ended)
+/// `ahead` positions after `kernel`; 0 asks for `kernel` itself.
 static bool startsDependent(Operation *kernel, size_t ahead) {
   auto module = kernel->getParentOfType<ModuleOp>();
   StringAttr name = SymbolTable::getSymbolName(kernel);

@@ -38,10 +38,10 @@ mlir::Value named(mlir::Value value, llvm::StringRef name);
 /// The `tile.name` of the op that defines `value`, or "".
 llvm::StringRef nameOf(mlir::Value value);
 
-/// The axis of relative-position values: one value for each distance between a row and a key (tile.map).
+/// The axis of relative-position values: one value for each distance q - k between a query and a key (tile.map).
 inline constexpr llvm::StringLiteral distanceAxis = "distance";
-/// The axis of the parts into which a tile's rows are split; each part has a value for each distance
-/// (tile.sum_diagonals).
+/// The axis of the parts into which tile.sum_diagonals splits a tile's rows, one for each warp. Each part has a value
+/// for each distance.
 inline constexpr llvm::StringLiteral partAxis = "part";
 
 } // namespace attune::tile
@@ -61,7 +61,7 @@ void printOperands(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Array
 /// Parse and print `[b, h, q by 128]`, the grid of a tile.kernel or sched.kernel.
 mlir::ParseResult parseGrid(mlir::OpAsmParser &parser, mlir::ArrayAttr &grid);
 void printGrid(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr grid);
-/// Parse and print `plan <q 64 x k 64, ...>`, or nothing for an open plan.
+/// Parse and print `plan <q 64 x k 64, ...>`, or nothing for an open plan, whose sizes are not chosen yet.
 mlir::ParseResult parsePlanClause(mlir::OpAsmParser &parser, PlanAttr &plan);
 void printPlanClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, PlanAttr plan);
 /// Parse and print `[@partial, @combine dependent]`, the kernels of a tile.launch.
@@ -77,15 +77,15 @@ class YieldOp;
 
 /// Whether a tile holds relative-position values: its only axis is `distance`.
 inline bool isRelative(TileType type) { return type.rank() == 1 && type.axis(0) == distanceAxis; }
-/// Whether a tile has the axes `part` and `distance`: a value for each distance in each part of the rows.
+/// Whether a tile has the axes `part` and `distance`: a value for each distance in each part (one warp's rows).
 inline bool isByPart(TileType type) {
   return type.rank() == 2 && type.axis(0) == partAxis && type.axis(1) == distanceAxis;
 }
 
 /// On an op: a comment line that precedes the op's statement in the generated source: `tile.comment = "S = Q K^T"`.
 inline constexpr llvm::StringLiteral commentAttr = "tile.comment";
-/// Adds `text` to the `tile.comment` of `op` unless the comment contains `text` already. With such comments passes
-/// record where they moved a term of the user's formula.
+/// Adds `text` to the `tile.comment` of `op`, a comment in the generated source, unless the comment contains `text`
+/// already. By such comments a pass tells where it moved a term of the user's formula.
 void explain(mlir::Operation *op, const llvm::Twine &text);
 /// The workspace operand, one i32, from which persistent blocks claim tiles of work. An earlier kernel of the launch
 /// sets the counter to 0.
@@ -95,16 +95,16 @@ inline constexpr llvm::StringLiteral tensorPrefix = "tensors.", scalarPrefix = "
 
 /// On a kernel: an array of #tile.derived, the axes whose extents a launch computes.
 inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
-/// Names of derived axes, in this order: the query rows of all heads of a group, the splits of keys, the thread blocks
-/// that the device runs at a time, the work items, and the rows of one tile.
+/// Names of derived axes, whose extents a launch computes, in this order: the query rows of all heads of a group, the
+/// splits of keys, the thread blocks that the device runs at a time, the work items, and the rows of one tile.
 inline constexpr llvm::StringLiteral rowsAxis = "row", splitsAxis = "split", slotsAxis = "slot_of_device",
                                      workItemsAxis = "work_item", tileRowsAxis = "row_of_tile";
 llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
-/// On a kernel: an array of #tile.bound. A launch whose sizes satisfy all bounds skips the kernel.
+/// On a kernel: an array of #tile.bound, bounds on extents. A launch whose sizes satisfy all bounds skips the kernel.
 inline constexpr llvm::StringLiteral leftOutAttr = "tile.skipped_if";
 llvm::SmallVector<ExtentBoundAttr> skippedIf(mlir::Operation *kernel);
-/// Sets `tile.skipped_if`. Each bound is a pair of axes: the extent of the first axis is at least 1 and at most the
-/// extent of the second axis. If the second axis is "", the upper bound is 1.
+/// Sets `tile.skipped_if`: a launch skips `kernel` if its sizes satisfy all `bounds`. Each bound is a pair of axes: the
+/// extent of the first axis is at least 1 and at most the extent of the second axis, or at most 1 if the second is "".
 void skipIf(mlir::Operation *kernel, llvm::ArrayRef<std::pair<std::string, std::string>> bounds);
 /// On a fallback kernel: the symbol of the kernel that it replaces in its launch. That kernel accesses captured tensors
 /// or their gradients by TMA, and the fallback runs where TMA cannot address one of them.
@@ -116,10 +116,12 @@ bool hasFallback(mlir::Operation *kernel);
 
 /// The operand `name` that `kernel`, a tile.kernel or sched.kernel, declares; null where there is none.
 OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
-/// Whether a launch determines the extent of `axis`: the axis is derived, is an axis of an operand of `kernel` and has
-/// no fixed extent, or is a dimension of a captured tensor.
+/// Whether the extent of `axis` is known only at launch. Such an axis is of one of three kinds: an axis in
+/// `tile.derived`, whose extent the launch computes (the number of splits of the keys, for example); an axis of an
+/// operand of `kernel` without a fixed extent; or a dimension of a captured tensor.
 bool hasExtent(mlir::Operation *kernel, llvm::StringRef axis);
-/// The tile.param that reads `view`, directly or through a tile.group_rows or tile.paged_rows; null for any other view.
+/// The tile.param that reads `view`, directly or as rows of several heads (tile.group_rows) or pages (tile.paged_rows);
+/// null for any other view.
 ParamOp parameterOf(mlir::Value view);
 /// The kernel's declaration of the operand that `view` accesses; null where `view` is not of an operand.
 OperandAttr operandOf(mlir::Value view);
@@ -149,7 +151,7 @@ inline constexpr llvm::StringLiteral remarksAttr = "tile.remarks";
 /// Adds `text` to the remarks of `kernel` unless the same remark is already there.
 void remark(mlir::Operation *kernel, const llvm::Twine &text);
 /// Whether `convert` writes to shared memory a vector that the body of a tile.for_blocks computes from coordinates and
-/// from elements in global memory, without reading a tile. In kernels with producer warps, these compute the vector.
+/// from elements in global memory, without reading a tile. Producer warps, if there are any, compute the vector.
 bool isStaged(ConvertOp convert);
 /// The number of columns of the widest operand to which a tile.store of the kernel writes.
 int64_t storedColumns(KernelOp kernel);

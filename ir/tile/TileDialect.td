@@ -241,11 +241,11 @@ def PlanAttr : AttrDef<TileDialect, "Plan"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The plan of a kernel whose text has none.
+    /// The plan of a kernel for which no plan is chosen yet: no tile sizes and 0 warps.
     static PlanAttr open(::mlir::MLIRContext *context) { return make(context, {}, 0, 0); }
     static PlanAttr make(::mlir::MLIRContext *context, ::llvm::ArrayRef<::std::pair<::llvm::StringRef, int64_t>> sizes, int64_t warps,
                          int64_t blocksPerSm, int64_t dvWarps = 1);
-    /// The tile's size along `axis`; 0 if the kernel does not divide the axis.
+    /// The tile's size along `axis`; 0 if the kernel does not divide the axis into tiles.
     int64_t getSize(::llvm::StringRef axis) const;
     /// The sizes in order, with `between` between them: "128 x 64".
     ::std::string sizesText(::llvm::StringRef between = " x ") const;

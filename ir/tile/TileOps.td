@@ -229,19 +229,21 @@ def DomainOp : TileOp<"domain", [Pure, SingleBlock, AttrSizedOperandSegments]> {
   let regions = (region MaxSizedRegion<1>:$where, MaxSizedRegion<1>:$groups);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
-  /// Builds a domain with one segment, which is full.
+  /// Builds a domain of the tiles [begin, end), all of which are full (have no masked element).
   let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$step, "::mlir::Value":$begin, "::mlir::Value":$end)>];
   let extraClassDeclaration = [{
-    /// Tiles of a group: one for each lane of a warp, as a search tests one tile in each lane.
+    /// Tiles of a group: one for each lane of a warp, as the search for visible tiles tests one tile in each lane.
     static constexpr int64_t groupTiles = 32;
-    /// The two flags that the `where` region yields for a tile; null without the region.
+    /// The flags that the `where` region, which tests a tile, yields: whether the tile is visited, and whether the mask
+    /// hides none of its elements. Null without the region.
     ::mlir::Value getVisible();
     ::mlir::Value getFullWhere();
-    /// The flag that the `groups` region yields for a group of tiles; null without the region.
+    /// The flag that the `groups` region, which tests 32 tiles at once, yields: whether any of these tiles may be
+    /// visible. Null without the region.
     ::mlir::Value getAnyVisible();
-    /// Whether the `where` region may skip tiles of the segments.
+    /// Whether the `where` region may skip tiles of the domain's segments.
     bool skips();
-    /// Whether a region takes the iteration of `times` as its second argument.
+    /// Whether a region takes as its second argument the iteration over the domain, which is visited `times` times.
     bool takesIteration();
   }];
 }
@@ -307,7 +309,7 @@ def ForBlocksOp : TileOp<"for_blocks", [SingleBlockImplicitTerminator<"YieldOp">
   let extraClassDeclaration = [{
     ::mlir::Value getOrigin() { return getBody().getArgument(0); }
     ::mlir::Value getPartial() { return getBody().getArgument(1); }
-    /// The iteration of the domain's `times`; null where the domain has no `times`.
+    /// The number of the iteration over the domain, which is visited `times` times; null in a domain without `times`.
     ::mlir::Value getIteration();
     ::mlir::ValueRange getCarried();
     YieldOp getYield();

@@ -120,8 +120,9 @@ private:
                                                                                                      : Uneven::No;
   }
 
-  /// Restricts the domain to the thread block's split and returns the end of the rows to write. A work item without
-  /// tiles gets the end 0, so it writes nothing.
+  /// Restricts `domain` to the thread block's split (share) of the tiles of keys, and returns the end of the rows to
+  /// write. In a grid of work items (each a split of the keys for one tile of rows of one sequence), a block whose
+  /// split has no tiles gets the end 0, so it writes nothing.
   Value takeSplitOf(tile::DomainOp domain, Value rowLength) {
     const SplitTiles taken = takeSplit(builder, domain, split, splits);
     if (uneven != Uneven::InMemory)
@@ -184,7 +185,7 @@ private:
     builder.setInsertionPoint(domain);
     Value hasRows = compare(arith::CmpIPredicate::slt, row0, rowLength);
     const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
-    Value first; // begin of the first of several adjacent segments, which stay adjacent
+    Value first; // begin of the first of several adjacent segments; without rows all of them end there
     for (auto [i, begin, end] : llvm::enumerate(begins, ends)) {
       if (i > 0 && begin == ends[i - 1])
         domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
@@ -290,10 +291,12 @@ private:
                         [](Value value) { return followsFrom(value, llvm::IsaPred<tile::WarpgroupRowOp>); });
   }
 
-  /// Where per-tile tables decide which keys the rows of a part (one warpgroup) see, starts the part's loop at its
-  /// first visible tile. A part whose rows are past Sq searches for the last row. The producer warp that searches keeps
-  /// the table entries of all parts in registers at once. So a part's entries are limited to two words: the least and
-  /// the greatest of one 32-bit value. Tables with an entry per (query tile, key tile) are not built for parts.
+  /// Makes a warpgroup skip the tiles before the first one that its own rows (`part`) see, by the start of `within`.
+  /// The function applies where per-tile tables decide which keys a row sees; a producer warp then searches for the
+  /// first visible tile of each part. A part whose rows are past Sq searches for the last row instead. The searching
+  /// warp keeps the table entries of all parts in registers at once, so a part's entries are limited to two words: the
+  /// least and the greatest of one 32-bit value. Tables with an entry per (query tile, key tile) are not built for
+  /// parts.
   void beginWhereVisible(SmallVector<Value, 2> &within, BlockValues part, Value domain) {
     Block *block = builder.getInsertionBlock();
     Value one = number(1);
@@ -321,12 +324,12 @@ private:
   bool countsPositions() { return holds<arith::SIToFPOp>(op.getScore()); }
 
   /// Builds the domain of tiles of keys that the thread block visits, and sets `within` to the range that the
-  /// warpgroup's own rows need. Also sets `mask`.
+  /// warpgroup's own rows need. Also sets the members `mask`, `testsTiles` and `claims`.
   Value visibleTiles(SmallVector<Value, 2> &within) {
     Value domain = buildDomain(builder, op, block, bounds);
-    // The loop runs from the last tile to the first if the running row maxima reach their final values sooner that way.
-    // A score like ALiBi is greatest near the query, where a causal mask ends. With a window, the last rows see few
-    // keys of the first tile or none. Early maxima matter to warpgroups, which rescale lazily (tile-lazy-rescale).
+    // The loop visits the last tile of keys first if the running row maxima reach their final values sooner that way. A
+    // score like ALiBi is greatest near the query, where a causal mask ends. With a window, the last rows see few keys
+    // of the first tile or none. Early maxima matter to warpgroups, which rescale lazily (tile-lazy-rescale).
     if (auto tiles = domain.getDefiningOp<tile::DomainOp>();
         plan.getProducerWarps() && TileSequence{tiles, {}}.isContiguous() &&
         (countsPositions() || !matchPattern(tiles.getBegins().front(), m_Zero())))
@@ -346,8 +349,8 @@ private:
     mask = splitMask(builder, op, part, bounds);
     auto visited = domain.getDefiningOp<tile::DomainOp>();
     testsTiles = !visited.getWhere().empty();
-    // Blocks claim work from a counter where a search decides how long a tile of work takes; the bounds kernel resets
-    // the counter.
+    // Persistent blocks claim tiles of work from a counter where they search for visible tiles, because the tiles of
+    // work then differ in length. The bounds kernel resets the counter.
     claims = plan.getPersistent() && visited.skips() && !bounds.empty();
     return domain;
   }

@@ -97,8 +97,8 @@ private:
     return frame.kernel;
   }
 
-  /// Adds the kernels that complete the gradient of a captured tensor, and before all others the kernel that clears
-  /// that gradient. `like` is a kernel of the launch.
+  /// Adds the kernel that completes the gradient of a captured tensor, and before all other kernels the one that clears
+  /// this gradient or its workspace. Declarations of operands are copied from `like`, a kernel of the launch.
   void addCaptured(const CapturedGradient &gradient, tile::KernelOp like) {
     if (!gradient.tiles.empty() || !gradient.scattered.empty())
       addFirst(writeZerosKernel(program.op, gradient, like));

@@ -1,8 +1,8 @@
 //===- AttnToTileMap.cpp - A kernel that writes the class of each tile that a mask leaves ---===//
 //
-// The kernel has the domain of a forward kernel (MaskAnalysis.h), and stores one number, the class, for each visited
-// tile. The CPU target runs the kernel on captured tensors, so that the printed counts match the tiles that a forward
-// kernel visits.
+// The kernel loops over the same tiles of keys as a forward kernel (MaskAnalysis.h), and stores the class of each
+// visited tile: full or partial. The CPU target runs the kernel on captured tensors. The counts of tiles that attune
+// prints are therefore those of a forward kernel.
 //
 //===----------------------------------------------------------------------===//
 

@@ -49,8 +49,8 @@ public:
       : builder(builder), loc(kernel.getLoc()), op(op), kernel(kernel), i32(builder.getI32Type()) {}
 
   tile::KernelOp write(ArrayRef<BoundsTable> tables) {
-    // About as many thread blocks as run at a time. A table of both axes evaluates every element, so more and shorter
-    // blocks balance the load better.
+    // About as many thread blocks as run at a time. A table with an entry per (query tile, key tile) evaluates every
+    // element, so more and shorter blocks balance the load better.
     splits = std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
     const std::string name = (kernel.getSymName() + "_bounds").str();
     MLIRContext *context = builder.getContext();
@@ -129,7 +129,7 @@ private:
   }
 
   void fill(const BoundsTable &table) {
-    // With `isAlone` a work item is one entry, otherwise a group of 8 consecutive entries.
+    // With `isAlone` a work item of a thread block is one table entry, otherwise a group of 8 consecutive entries.
     const bool isOfGroups = table.tiles > 1, isAlone = table.isOfBoth() || isOfGroups;
     Value entries = view(table.name, table.declaration().getViewType());
     Value count = tilesOf(table.keys ? "k" : "q", table.keys ? table.keys : table.queries, isOfGroups),
@@ -160,12 +160,14 @@ private:
     });
   }
 
-  /// The number of tiles, or of groups of tiles, with `size` queries or keys each.
+  /// The number of tiles of `size` queries or keys that cover `axis`; `areGroups` if each is a group of 32 kernel
+  /// tiles.
   Value tilesOf(StringRef axis, int64_t size, bool areGroups = false) {
     return tile::named(divideUp(extent(axis), size), (axis + (areGroups ? "_groups" : "_tiles")).str());
   }
 
   /// The least and the greatest value, for each table entry of a work item, of the expression that the table bounds.
+  /// `first` is the first entry, `others` are the indices of the table's other axes.
   std::pair<Value, Value> ends(const BoundsTable &table, ArrayRef<Value> others, Value first) {
     const Type element = table.declaration().getElementType();
     const bool isOfGroups = table.tiles > 1;

@@ -5,8 +5,8 @@
 
 namespace attune {
 
-/// Finds the values of the region `gradient` that its forward region, the argument `of`, computes by the same ops. The
-/// returned map has the value of `gradient` as key and the equal value of the forward region as value.
+/// Finds the values that the gradient region `gradient` recomputes by the same ops as its forward region `of`. The
+/// returned map leads from each such value of `gradient` to the equal value of `of`.
 inline llvm::DenseMap<mlir::Value, mlir::Value> valuesInCommon(mlir::Region &gradient, mlir::Region &of) {
   llvm::DenseMap<mlir::Value, mlir::Value> common;
   auto attributes = [](mlir::Operation &op) {

@@ -47,7 +47,8 @@ public:
   RegionDifferentiator(Region &of, Region &into, ArrayRef<StringAttr> tensors)
       : of(of), into(into), tensors(tensors), builder(of.getContext()) {}
 
-  /// Writes the gradient with respect to argument `by`. Fails, with an error at the op, if an op has no rule.
+  /// Writes the gradient of the region with respect to its argument `by`. Fails, with an error at the op, if an op of
+  /// the region has no rule of differentiation.
   LogicalResult write(unsigned by) {
     Block &body = of.front();
     SmallVector<Type> types(body.getArgumentTypes());
@@ -92,8 +93,8 @@ private:
     Value &sum = gradients[to];
     sum = sum ? Value(arith::AddFOp::create(builder, loc, sum, gradient)) : gradient;
   }
-  /// Like add() above, but the ops of the gradient are created only if `to` is active (depends on an input of the
-  /// derivative).
+  /// Adds the result of `gradient` to the gradient of `to`. The function `gradient`, which creates ops, is called only
+  /// if `to` is active, that is, depends on a value by which the region is differentiated.
   void add(Value to, function_ref<Value()> gradient) {
     if (active.contains(to))
       add(to, gradient());
@@ -217,7 +218,7 @@ private:
     return op.getStatistics().empty() ? success() : checkNormaliserLaws(op);
   }
 
-  /// Fails if nothing adds to a requested gradient, which would silently be 0.
+  /// Fails if no op adds to the requested gradient of a captured tensor: the gradient would silently be 0.
   LogicalResult checkTensors() {
     for (StringAttr name : tensors) {
       bool adds = false;

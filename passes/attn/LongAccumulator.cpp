@@ -11,7 +11,7 @@ using Predicate = arith::CmpIPredicate;
 namespace {
 
 constexpr int64_t exponentsOfWord = 4, fractionBits = 23, fractionMask = (1 << fractionBits) - 1, greatestField = 255;
-/// The words of infinities and of NaN follow those of finite numbers.
+/// The words (64-bit integers of the accumulator) that count inf, -inf and NaN follow the words of finite numbers.
 constexpr int64_t infinityWord = (greatestField + 1) / exponentsOfWord, nanWord = infinityWord + 2;
 static_assert(nanWord + 1 == attune::accumulator::words);
 

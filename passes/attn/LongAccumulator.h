@@ -29,8 +29,8 @@ inline constexpr int64_t words = 67;
 mlir::Value wordOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
 /// The integer that `x` adds to its word, as i32.
 mlir::Value addendOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
-/// The value that the i64 `word` at position `index` of a long accumulator represents, rounded to float32. The
-/// accumulator's value is the sum over all of its words. Infinities of both signs add up to NaN.
+/// The value, rounded to float32, of the i64 `word` at position `index` of a long accumulator, which holds an exact sum
+/// of floats in many words. The accumulator's value is the sum over its words. Infinities of both signs add up to NaN.
 mlir::Value valueOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value word, mlir::Value index);
 
 } // namespace attune::accumulator

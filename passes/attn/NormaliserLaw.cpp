@@ -21,8 +21,9 @@ bool isEqual(double a, double b, double least = 0) {
   return a == b || (std::isfinite(off) && off <= 1e-5 * std::max({std::fabs(a), std::fabs(b), least}));
 }
 
-/// One point: evaluates the normaliser's regions in float64. Captured tensors, scalars and extents are pseudo-random;
-/// equal reads have equal values.
+/// A pseudo-random point (scores, statistics, head) at which the laws of a normaliser are checked. Evaluates the
+/// normaliser's regions at the point in float64. Captured tensors, scalars and extents are pseudo-random too; equal
+/// reads have equal values.
 class Point {
 public:
   Point(attn::AttentionOp op, unsigned number) : op(op), number(number), random(number), builder(op.getContext()) {
@@ -32,7 +33,7 @@ public:
     m = uniform(-span, span);
     raised = m + uniform(0, span);
     x = m - uniform(0, span);
-    l = p(m) * uniform(1, 16); // x is one key of the row
+    l = p(m) * uniform(1, 16); // the row's sum includes the weight p(m) of x
   }
 
   double p(double m) { return evaluate(op.getP(), withBase({x}, m)); }
@@ -101,7 +102,7 @@ private:
   Attribute resultOf(Operation &each, const DenseMap<Value, Attribute> &known) {
     SmallVector<Attribute> operands =
         llvm::map_to_vector(each.getOperands(), [&](Value of) { return known.lookup(of); });
-    if (llvm::is_contained(operands, Attribute()) || isa<arith::BitcastOp>(each)) // the bits of an f64 are others
+    if (llvm::is_contained(operands, Attribute()) || isa<arith::BitcastOp>(each)) // f64 bits differ from f32's
       return {};
     if (isa<attn::AttnDialect>(each.getDialect()))
       return valueRead(each, operands);
@@ -114,7 +115,8 @@ private:
     return operand ? known.lookup(operand) : cast<Attribute>(results[0]);
   }
 
-  /// Floats have magnitudes from 1/4 to 4, and either sign at odd points. Integers are from 1 to 8.
+  /// The pseudo-random value that the op `by` reads from a captured tensor, scalar or extent. Floats have magnitudes
+  /// from 1/4 to 4, and either sign at odd points. Integers are from 1 to 8.
   Attribute valueRead(Operation &by, ArrayRef<Attribute> operands) {
     for (const Read &read : reads)
       if (read.kind == by.getName() && read.attributes == by.getAttrDictionary() && operands.equals(read.operands))
@@ -185,7 +187,8 @@ private:
         max, sum);
   }
 
-  /// Checks the laws at a point. False if a value that is compared with is 0 or no number.
+  /// Checks the laws at a point. Returns false, after checking the sign of p alone, if p, divisor or lse is infinite or
+  /// NaN, if p is 0 or subnormal, or if divisor is 0.
   FailureOr<bool> checkAt(Point &at) {
     const double weight = at.p(at.m), r = at.p(at.raised) / weight, divisor = at.divisor(at.m, at.l),
                  lse = at.lse(at.m, at.l);
@@ -224,7 +227,8 @@ private:
     return true;
   }
 
-  /// Refuses gradients of captured tensors that the backward pass would not compute in full (CAPTURED TENSORS).
+  /// Refuses gradients of captured tensors that the backward pass would not compute in full (CAPTURED TENSORS in
+  /// NormaliserLaw.h).
   LogicalResult checkTensors() {
     for (StringAttr name : op.getGradients()->getTensors()) {
       auto isReadBy = [&](Region &region) {

@@ -13,27 +13,28 @@
 // Gradients are those of w and LSE for the constant maximum LSE: only l depends on the scores. All of this is correct
 // for a normaliser that keeps the following laws. Let m' >= m >= x, and let r = p(x, base(m')) / p(x, base(m)):
 //
-//     | law       | formula                                          | what it gives                                   |
-//     |-----------|--------------------------------------------------|-------------------------------------------------|
-//     | statistics| one maximum, and one sum that starts from 0      | l is the sum above, for any split of the keys   |
-//     | rescale   | rescale(m, l, base(m')) = r                      | l is the sum of p(x, base(m)) for the last m    |
-//     | divisor   | divisor(m', r l) = r divisor(m, l)               | w does not depend on m                          |
-//     | maximum   | lse(m', r l) = lse(m, l)                         | LSE does not depend on m                        |
-//     | lse       | p(x, base(lse(m, l))) = p(x, base(m)) / l        | l = 1 for m = LSE; w = p(x, base(L))            |
-//     | sign      | p >= 0                                           | the sign bit of P can mark dropped weights      |
-//     | no keys   | lse = -inf for the initial values                | LSE = -inf marks a row without a visible key    |
+//     | law       | formula                                          | what it gives                                  |
+//     |-----------|--------------------------------------------------|------------------------------------------------|
+//     | statistics| one maximum, and one sum that starts from 0      | l is the sum above, for any split of the keys  |
+//     | rescale   | rescale(m, l, base(m')) = r                      | l is the sum of p(x, base(m)) for the last m   |
+//     | divisor   | divisor(m', r l) = r divisor(m, l)               | w does not depend on m                         |
+//     | maximum   | lse(m', r l) = lse(m, l)                         | LSE does not depend on m                       |
+//     | lse       | p(x, base(lse(m, l))) = p(x, base(m)) / l        | l = 1 for m = LSE; w = p(x, base(L))           |
+//     | sign      | p >= 0                                           | the sign bit of P can mark dropped weights     |
+//     | no keys   | lse = -inf for the initial values                | LSE = -inf marks a row without a visible key   |
 //
-// The laws are checked at points of a fixed pseudo-random sequence, in float64: m, m', x, l, b, h, and the elements of
-// captured tensors and the scalars that the expressions read. Equal means equal to 1e-5, because constants are float32:
-// ln 2 errs by 3e-8, and exponents reach 100. This is no proof. Two analytic functions that agree at 32 such points are
-// the same function for practical purposes, but an expression with a case of its own outside of the points' range
-// (|x| > 32) is not evaluated there.
+// The laws are checked at points of a fixed pseudo-random sequence, in float64. A point has values of m, m', x, l, of
+// the batch and the head, and of the captured tensors' elements and scalars that the expressions read. Equal means
+// equal to 1e-5, because constants are float32: ln 2 errs by 3e-8, and exponents reach 100. This is no proof. Two
+// analytic functions that agree at 32 such points are the same function for practical purposes, but an expression with
+// a case of its own outside of the points' range (|x| > 32) is not evaluated there.
 //
 // CAPTURED TENSORS. The gradient of a tensor that p reads, such as a temperature, is the sum over the keys of the
-// gradient of p for a constant maximum. The backward pass evaluates it for the maximum L, which differs from LSE by a
-// function of the tensor unless the divisor is l. The gradient through base is not computed. Both are refused. The
-// gradient of p by a temperature has the factor x - LSE, where that of a score s / temperature has s: the rounding of O
-// to the dtype, which is in delta, then weighs about LSE times as much.
+// gradient of p for a constant maximum. The backward pass evaluates that gradient for the maximum L. Unless the divisor
+// is l, L differs from LSE by a function of the tensor, so the gradient is refused. A gradient through base is refused
+// too, because it is not computed. A temperature is more exact in the score than in p. The gradient of a score that is
+// divided by a temperature has the score as a factor, that of p has the factor x - LSE: delta contains O rounded to the
+// dtype, and this rounding error then weighs about LSE times as much.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -42,15 +43,16 @@
 
 namespace attune {
 
-/// Checks the laws for an attention whose normaliser has row statistics and whose gradients are requested. The error, at
-/// the op, names the law, the values for which it is broken, and what to write instead.
+/// Checks that the normaliser of `op` keeps the laws (file header) under which the backward pass computes its
+/// gradients. `op` has row statistics and requests gradients. The error, at the op, names the broken law, the values
+/// for which it is broken, and what to write instead.
 mlir::LogicalResult checkNormaliserLaws(attn::AttentionOp op);
 
 /// The index of the first sum among the row statistics; 0 if there is none.
 unsigned sumStatistic(attn::AttentionOp op);
-/// Whether the divisor is the sum of weights.
+/// Whether the normaliser divides by the row's sum of weights and by nothing else.
 bool dividesBySum(attn::AttentionOp op);
-/// Whether lse(m, l) is m + log(l), with the natural logarithm. The normaliser keeps the laws.
+/// Whether lse(m, l) is m + log(l), with the natural logarithm. Precondition: checkNormaliserLaws succeeds.
 bool hasNaturalLse(attn::AttentionOp op);
 
 } // namespace attune

@@ -1,7 +1,8 @@
 //===- NormaliserWriter.h - Emit a normaliser's regions in kernels --------===//
 //
-// A normaliser is defined in attn.attention by its row statistics, their base and rescaling factor, p, divisor and LSE.
-// Kernels that visit tiles of keys, and the kernel that combines splits, emit these parts with the functions below.
+// A normaliser such as softmax is defined in attn.attention by row statistics (a maximum and a sum) and by expressions:
+// the base and the rescaling factor of the statistics, the weight p of a score, the divisor and the LSE. Kernels that
+// visit tiles of keys, and the kernel that combines splits, emit these expressions with the functions below.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,14 +19,14 @@ struct NormaliserWriter : TileWriter {
   llvm::SmallVector<attn::RowStatisticAttr> statistics() {
     return llvm::to_vector(op.getStatistics().getAsRange<attn::RowStatisticAttr>());
   }
-  /// A float constant, created once before the loop.
+  /// A float constant. It is created once per value and, inside a loop over tiles, before the loop.
   mlir::Value floatConstant(float value);
   /// The initial value of a statistic, before any key.
   mlir::Value initialOf(attn::RowStatisticAttr statistic) {
     return floatConstant(statistic.getInitial().getValue().convertToFloat());
   }
-  /// A map that evaluates one of the normaliser's regions. `values` are the region's arguments after b and h. `finish`
-  /// computes the map's element from the region's result.
+  /// A map (elementwise op) that evaluates `region`, one of the normaliser's expressions. `values` are the region's
+  /// arguments after the batch and the head. `finish` computes the map's element from the region's result.
   mlir::Value mapByRegion(
       llvm::StringRef name, mlir::Type type, mlir::Region &region, mlir::ValueRange values,
       llvm::function_ref<mlir::Value(mlir::Value)> finish = [](mlir::Value result) { return result; });

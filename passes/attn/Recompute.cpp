@@ -4,8 +4,9 @@
 // arithmetic; saving it costs memory, and bandwidth twice. These values can be saved:
 //
 //     dropout    one bit: a load replaces one call of the random generator per eight elements
-//     score      one float32 between s and x: the product S and the ops from S to that value need not be recomputed,
-//                neither for x nor for its gradient. The pass saves the value that leaves the least work.
+//     score      one float32, computed on the way from the product S to the score x: the product and the ops before
+//                that value need not be recomputed, neither for x nor for its gradient. The pass saves the value that
+//                leaves the least work.
 //
 // O and LSE are outputs and always available. The forward pass knows P relative to a running maximum only, so P cannot
 // be saved. The mask cannot be saved either: its words would be missing in tiles that the forward pass does not visit.
@@ -61,7 +62,7 @@ public:
   }
 
   double alu = 0, special = 0;
-  bool readsProduct = false; ///< s is the first argument
+  bool readsProduct = false; ///< whether an added op reads the product s, the first argument of a region
 
 private:
   enum : unsigned { onRow = 1, onColumn = 2, onElement = onRow | onColumn };

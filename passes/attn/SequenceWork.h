@@ -24,16 +24,18 @@ namespace attune {
 
 /// The rows that a kernel's block works on, as i32 values of the kernel.
 struct BlockRows {
-  mlir::Value sequence, row0; ///< the other values are computed from these two
+  mlir::Value sequence, row0; ///< index of the sequence; first row. `rows` and `keyTiles` are computed from these
   mlir::Value rows;           ///< number of rows of the sequence
   mlir::Value keyTiles;       ///< number of key tiles that the tile of rows visits
 };
 
-/// Emits the arithmetic by which each block finds its work item. The arithmetic covers the work of all sequences.
+/// Emits the arithmetic by which a thread block finds its work item (a split of a tile of rows of a sequence) from its
+/// block index. The arithmetic loops over all sequences of the batch.
 class SequenceWork {
 public:
-  /// The ops that compute the values in `block` are cloned, with other sequences and rows as inputs. The values may
-  /// belong to another kernel than the one being written.
+  /// `block` has the values of one block. The ops that compute `rows` and `keyTiles` from `sequence` and `row0` are
+  /// cloned for other sequences and rows. The values may belong to another kernel than the one being written. `tileQ`
+  /// is the number of rows of a tile, `heads` the name of the grid's axis of heads.
   SequenceWork(mlir::OpBuilder &builder, mlir::Location loc, BlockRows block, int64_t tileQ, llvm::StringRef heads);
 
   /// The number of splits of each tile of rows of a sequence, at least 1.
@@ -54,7 +56,8 @@ public:
 
 private:
   using Sequences = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)>;
-  /// Emits a loop over the sequences below `end`; the carried values are integers.
+  /// Emits a loop over the sequences below `end`, and returns its results. The carried values are integers that start
+  /// from `inits` and are called `names`; `body` returns their next values.
   llvm::SmallVector<mlir::Value> forSequences(mlir::Value end, mlir::ValueRange inits,
                                               llvm::ArrayRef<llvm::StringRef> names, Sequences body);
   mlir::Value rowTilesOf(mlir::Value sequence);
@@ -62,7 +65,7 @@ private:
   mlir::Value keyTilesOf(mlir::Value sequence);
   mlir::Value evenPart();
   /// Clones the ops that compute `value`, with sequence and row replaced as mapped in `given`. Ops that depend on
-  /// neither are cloned once, before the loop.
+  /// neither sequence nor row are cloned once, before the loop.
   mlir::Value again(mlir::Value value, mlir::IRMapping &given);
 
   mlir::Value number(int64_t value) { return mlir::arith::ConstantIntOp::create(builder, loc, value, 32); }
@@ -78,7 +81,7 @@ private:
   mlir::Operation *loop = nullptr;       ///< the loop being written
   mlir::IRMapping common;                ///< clones of ops that do not depend on the sequence, shared by all sequences
   llvm::DenseMap<mlir::Value, bool> own; ///< whether a value depends on the sequence or the row, cached
-  mlir::Value each;                      ///< tiles per split
+  mlir::Value each;                      ///< tiles of keys per split
 };
 
 } // namespace attune

@@ -151,8 +151,8 @@ private:
     lastItem = subtract(axisExtent(tile::workItemsAxis, "work_items"), number(1));
   }
 
-  /// The indices at which the partial results of number `split` of this block's row are stored. `split` is clamped to
-  /// the splits that were written.
+  /// The indices of the partial results of this block's row that the attention kernel has stored for split number
+  /// `split` (a share of the keys). `split` is clamped to the number of splits that have stored results.
   SmallVector<Value> placeOf(Value split) {
     Value last = subtract(splits, number(1));
     if (!workItems)
@@ -311,8 +311,8 @@ private:
     return parts;
   }
 
-  /// Loads one number that the partial kernel stored for a split, within a map; returns `none` for splits past the
-  /// last.
+  /// Loads, within a map, one number that the partial kernel stored for a split and this block's row; returns `none`
+  /// for splits past the last. `behind` has the indices of the operand after the row's.
   Value elementOf(Value from, Value split, ArrayRef<Value> behind, Value none) {
     Value exists = compare(arith::CmpIPredicate::slt, split, splits);
     SmallVector<Value> at = placeOf(split);
@@ -345,7 +345,7 @@ private:
 
   tile::KernelOp partial;
   RowAxes axes;
-  std::optional<BlockRows> workItems; ///< rows of a partial kernel's thread block; unset where every split is written
+  std::optional<BlockRows> workItems; ///< rows of a block of `partial`, if splits are work items; unset otherwise
   TileType copies, ofSplits, weightType, column;
   SmallVector<Value, 2> places; ///< sequence and head, the first indices of the splits' operands
   Value row, splits, domain, firstColumn;

@@ -28,8 +28,9 @@ struct RowAxes {
   llvm::StringRef heads = "h", rows = "q";
 };
 
-/// The workspace operands of splits: one for each statistic of the normaliser, then the accumulator's. The operands are
-/// indexed by sequence and split, or, where lengths are known only in device memory, by work item (SequenceWork.h).
+/// The workspace operands in which splits store their partial results: one for each statistic of the normaliser, then
+/// the accumulator's. The operands are indexed by sequence and split or, if `byWorkItems`, by work item
+/// (SequenceWork.h), because the lengths of the sequences are known only in device memory.
 llvm::SmallVector<tile::OperandAttr> splitOperands(attn::AttentionOp op, RowAxes axes, bool byWorkItems);
 
 /// The number of tiles of keys in a domain, and the position among them of the first tile of a split.
@@ -37,12 +38,14 @@ struct SplitTiles {
   mlir::Value all, first;
 };
 
-/// Restricts the domain to split `split` of `splits`, both i32. All splits have the same number of tiles, except that
-/// the last splits may have fewer. Tiles that the domain's `where` region skips count like the others.
+/// Restricts `domain`, the tiles of keys that a thread block visits, to split number `split` of `splits`, both i32. All
+/// splits have the same number of tiles, except that the last splits may have fewer. Tiles that the domain's `where`
+/// region tests one by one and skips are counted too.
 SplitTiles takeSplit(mlir::OpBuilder builder, tile::DomainOp domain, mlir::Value split, mlir::Value splits);
 
-/// Writes, at `builder`, the kernel `name` that combines the splits which `partial` stores. If `workItems` is set,
-/// splits are work items; work items without a tile are skipped, because `partial` does not write them.
+/// Writes, at `builder`, the kernel `name` that combines the splits which the kernel `partial` stores. If `workItems`
+/// is set, splits are work items, and the combining kernel skips work items without a tile of keys, because `partial`
+/// does not write them.
 tile::KernelOp writeCombineKernel(mlir::OpBuilder builder, attn::AttentionOp op, tile::KernelOp partial,
                                   llvm::StringRef name, RowAxes axes, std::optional<BlockRows> workItems);
 

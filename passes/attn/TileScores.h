@@ -1,7 +1,7 @@
 //===- TileScores.h - Scores, masks and dropout of a tile, for both passes ----===//
 //
 // The forward and the backward pass compute the scores x of a tile of queries and keys from S = Q K^T, mask a tile and
-// apply dropout by the same functions. The weights P are NormaliserWriter::weights.
+// apply dropout by the same functions. The weights P are computed from x by the normaliser's region p.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,30 +18,31 @@ struct TileOrigin {
   mlir::Value q, k;
 };
 
-/// The scores x of a tile s = Q K^T.
+/// Emits the scores x of a tile from s = Q K^T: the softmax scale and then the variant's score expression.
 mlir::Value scoreTile(TileWriter &writer, mlir::Value s, TileOrigin origin);
-/// A map that computes `value`, a value of the score region, for each element of s. If `value` is null the map computes
-/// the scaled product.
+/// Emits a map (elementwise op) that computes `value`, a value of the score region, for each element of s. If `value`
+/// is null, the map computes s times the softmax scale.
 mlir::Value scoreMap(TileWriter &writer, llvm::StringRef name, mlir::Value s, mlir::Value value, TileOrigin origin);
-/// The scores x, computed from the saved value of the score region and, where x depends on the product other than
-/// through the saved value, from s.
+/// Emits the scores x, computed from `saved`, the value of the score region that the forward pass saved. The product s
+/// is read only if x depends on s in another way than through the saved value.
 mlir::Value scoreFromSaved(TileWriter &writer, mlir::Value saved, mlir::Value s, TileOrigin origin);
 /// Whether x depends on s in another way than through the saved value of the score.
 bool readsProductAndSaved(attn::AttentionOp op);
-/// The operand of a value that the forward pass saves for the backward pass.
+/// Declares the operand of the value `what` ("score" or "dropout") that the forward pass saves for the backward pass.
 tile::OperandAttr savedDeclaration(attn::AttentionOp op, llvm::StringRef what, OperandRole role);
 
 inline constexpr float maskedScore = -std::numeric_limits<float>::infinity();
 
-/// Replaces the elements of `tile` for which `visible(q, k)` is false by `masked`, a score or a weight. The map is
-/// conditional on `onlyIf`; q and k count from `from`.
+/// Replaces the elements of `tile` for which `visible(q, k)` is false by `masked`, a score or a weight. `from` has the
+/// q and k of the first element. Where the flag `onlyIf` is false, the whole tile is left as it is.
 mlir::Value hide(TileWriter &writer, mlir::Value tile, TileOrigin from, mlir::Value onlyIf,
                  llvm::function_ref<mlir::Value(mlir::Value q, mlir::Value k)> visible, float masked = maskedScore);
-/// Applies one cut of the mask to a tile. `looped` is the first index of the tile along the looped axis, without the
-/// query offset.
+/// Masks the elements of `tile` that are outside of `cut`, a condition of the mask that ends each row's keys at one
+/// side, such as q >= k. `looped` is the first index of the tile along the axis that the loop runs over, without the
+/// query offset. Where the flag `onlyIf` is false, the tile is left as it is.
 mlir::Value hideCut(TileWriter &writer, mlir::Value tile, const BlockValues &block, const MaskCut &cut,
                     TileOrigin origin, mlir::Value looped, mlir::Value onlyIf, float masked = maskedScore);
-/// Emits whether (q, k) is visible: these conjuncts of the mask must hold and, with `lookUp`, the block pattern must
+/// Emits whether (q, k) is visible: all `conjuncts` of the mask must hold and, with `lookUp`, the block pattern must
 /// include the position (q, k).
 mlir::Value isVisible(TileWriter &writer, llvm::ArrayRef<Conjunct> conjuncts, bool lookUp, mlir::Value q,
                       mlir::Value k);
@@ -51,12 +52,12 @@ mlir::Value isVisible(TileWriter &writer, llvm::ArrayRef<Conjunct> conjuncts, bo
 struct DropoutValues {
   mlir::Value seed, offset, threshold, head;
 };
-/// Reads the parameters of the launch; the head number remains null.
+/// Reads the dropout parameters of the launch. DropoutValues::head of the result is null.
 DropoutValues readDropout(TileWriter &writer);
-/// The head number of the writer's batch and head.
+/// Emits b * heads + h for the writer's batch b and head h; `heads` is the number of heads.
 mlir::Value headNumber(TileWriter &writer, mlir::Value heads);
-/// Sets dropped elements of a tile to 0 or, with `negates`, negates them. With `kept`, the op has a second result, the
-/// flags of kept elements.
+/// Sets the dropped elements of a tile to 0 or, with `negates`, negates them. q0 and k0 are the first query and the
+/// first key of the tile. With `kept`, the op has a second result, the flags of kept elements.
 tile::DropoutOp dropTile(TileWriter &writer, const DropoutValues &dropout, llvm::StringRef name, mlir::Value tile,
                          mlir::Value q0, mlir::Value k0, bool kept = false, bool negates = false);
 

@@ -150,8 +150,8 @@ class BandReader {
 public:
   BandReader(Block &block, const PlanRequest &request) : block(block), request(request) {}
 
-  /// The mask shape of a condition, or nullopt if it cannot be read. Results are cached: a value with several users is
-  /// read once.
+  /// The mask shape of a condition, or nullopt if the condition cannot be read as a band of k - q. Results are cached:
+  /// a value with several users is read once.
   std::optional<MaskShape> read(Value value) {
     if (auto known = shapes.find(value); known != shapes.end())
       return known->second;
@@ -635,10 +635,10 @@ private:
   }
 
   LogicalResult chooseBackward(attn::AttentionOp op, PlanRequest &request, const PlanChoice &fixed) {
-    // Plans that the op has already are kept if they are candidates. Else they fix fields of the plans, as the options
-    // do.
+    // Plans that the op has already are kept if no option fixes a field and the plans are candidates. Otherwise each
+    // field of the op's plans that no option fixes is fixed to its value.
     if (std::optional<BackwardPlans> given = backwardPlansOf(op); given && !fixed.any()) {
-      PlanRequest inOrder = request; // candidates are listed in one order of tiles of work
+      PlanRequest inOrder = request; // request with the order of tiles of work that the op's plans have
       inOrder.fixed.longestFirst = given->keys.longestFirst;
       const PlanChoice ofQueries{.longestFirst = given->queries.longestFirst};
       if (Expected<std::vector<BackwardPlans>> all = backwardPlans(inOrder, ofQueries);

@@ -33,11 +33,11 @@ struct OpCost {
 };
 OpCost opCost(mlir::Operation *op, bool precise);
 
-/// The attribute that holds `plan`.
+/// Converts a plan to the attribute that holds it, and back.
 attn::PlanAttr planAttr(mlir::MLIRContext *context, const Plan &plan);
 Plan planOf(attn::PlanAttr attr);
 
-/// The plans of a backward pass, which are attributes of `op`; nothing where `op` has no plan.
+/// The plans of the backward pass that attributes of `op` hold; nullopt if `op` has no plan.
 std::optional<BackwardPlans> backwardPlansOf(attn::AttentionOp op);
 void setBackwardPlans(attn::AttentionOp op, const BackwardPlans &plans);
 

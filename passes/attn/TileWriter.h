@@ -18,7 +18,7 @@
 
 namespace attune {
 
-/// Writes at `builder`, which begins at the attention.
+/// Emits ops of a kernel at `builder`, which starts at the attention op.
 struct TileWriter {
   explicit TileWriter(attn::AttentionOp op)
       : op(op), builder(op.getLoc(), op), f32(builder.getF32Type()), i32(builder.getI32Type()) {}
@@ -65,8 +65,8 @@ struct TileWriter {
 
   //===--- The kernel ---===//
 
-  /// Creates a kernel without operands that computes on the sizes of `plan` with `warps` consumer warps, and continues
-  /// in its body.
+  /// Creates a kernel without operands, with the tile sizes of `plan` and `warps` consumer warps, and moves `builder`
+  /// into its body.
   tile::KernelOp createKernel(const llvm::Twine &name, llvm::ArrayRef<mlir::Attribute> grid, attn::PlanAttr plan,
                               int64_t warps);
   /// The axis of a grid or operand. `size` is its extent, 0 if only a launch determines it; a thread block of a grid
@@ -100,11 +100,11 @@ struct TileWriter {
     return tile::named(tile::ReduceOp::create(builder, type, kind, tile, along, init, /*per_lane=*/false), name);
   }
   using Coordinates = llvm::ArrayRef<std::pair<llvm::StringRef, mlir::Value>>;
-  /// A map over the inputs' elements and over coordinates, given as axes with their origins. `body` returns the element
-  /// of the result.
+  /// A map (elementwise op) on the elements of `inputs` and on coordinates, given as axes with their origins. `body`
+  /// returns the element of the result. Where the flag `onlyIf` is false, the result is the first input.
   mlir::Value map(llvm::StringRef name, mlir::Type type, mlir::ValueRange inputs, Coordinates coordinates,
                   llvm::function_ref<mlir::Value(tile::MapOp)> body, mlir::Value onlyIf = {});
-  /// A map over the inputs' elements alone, with which `body` is called.
+  /// A map (elementwise op) without coordinates: `body` gets the elements of the inputs and returns that of the result.
   mlir::Value map(llvm::StringRef name, mlir::Type type, mlir::ValueRange inputs,
                   llvm::function_ref<mlir::Value(mlir::ValueRange)> body) {
     return map(name, type, inputs, {}, [&](tile::MapOp map) { return body(map.getBody().getArguments()); });
@@ -125,11 +125,11 @@ struct TileWriter {
   static mlir::Value yieldOf(mlir::Region &region) {
     return mlir::cast<attn::YieldOp>(region.front().back()).getValue();
   }
-  /// Clones those ops of an IR block whose results `mapping` does not have yet.
+  /// Clones those ops of an IR block whose results `mapping` does not have yet, and adds their results to `mapping`.
   void cloneOps(mlir::Block &block, mlir::IRMapping &mapping);
-  /// Clones all ops of a region, with these arguments.
+  /// Clones all ops of a region with `arguments` as its arguments. Returns the mapping to the clones.
   mlir::IRMapping cloneRegion(mlir::Region &region, mlir::ValueRange arguments);
-  /// The value that a region yields for these arguments.
+  /// Emits the value that a region yields for `arguments`.
   mlir::Value valueOf(mlir::Region &region, mlir::ValueRange arguments) {
     return cloneRegion(region, arguments).lookup(yieldOf(region));
   }

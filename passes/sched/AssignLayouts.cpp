@@ -141,7 +141,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   }
 
   /// The swizzle with the widest panel that divides the part of a row that one warp reads, so that each warp's columns
-  /// start at a panel. Where TMA copies tiles, the panel has the width that TMA copies fastest.
+  /// start at a panel. Where TMA copies tiles (if `singleRows`, one row a box), the panel has the width that TMA copies
+  /// fastest.
   Attribute swizzle(TileType type, bool singleRows) {
     int64_t shareBytes =
         type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;

@@ -1,24 +1,26 @@
 //===- AssignRoles.cpp - Choose the depth of each ring and the warps that fill it -------===//
 //
 // Completes the ring and role attributes (`sched.ring`, `sched.roles`); values that the input IR gives are kept. The
-// last role of a kernel computes: the consumer role. The roles before it fill rings, or store tiles to memory. The
-// table is of the first of them, the producer role; other roles do what the input IR names them for. "As first copy"
-// means: as many stages as the first copy in the loop has.
+// last role of a kernel, the consumer role, computes. All other roles fill rings, or store tiles to memory. The table
+// shows the defaults, which use the warps of the first role, the producer. Roles between the producer and the consumer
+// get only the rings whose `sched.ring` names them in the input IR. "As first copy" means: as many stages as the first
+// copy in the loop has.
 //
 //     tiles                            stages         filled by
 //     -------------------------------  -------------  ---------------------------------------------------------------
 //     copies before the loop           1              the first warp
-//     copies in the loop               2              the first warp; where the first warp also searches tiles, the
-//                                                     second warp makes all copies but the first, unless the second
-//                                                     warp computes relative-position values or stores tiles
-//     windows                          as first copy  the first warp
+//     copies in the loop               2              the first warp; where the first warp also searches for the tiles
+//                                                     that the mask leaves visible, the second warp makes all copies
+//                                                     but the first, unless the second warp computes relative-position
+//                                                     values or stores tiles
+//     windows of bias tensors          as first copy  the first warp
 //     relative-position values         as first copy  all warps but the first; only the second if other warps load
 //                                                     vectors or store tiles
 //     per-key vectors of masks         as first copy  the first warp, in the stages of the first copy; or the warps
 //                                                     that `sched.ring` names, in separate stages
 //     other loaded vectors             as first copy  the last two warps, or the one of them that stores no tiles
-//     tiles that are added to memory   1              the consumers; the first warp from the second on that fills no
-//                                                     ring stores the tile by TMA
+//     tiles that are added to memory   1              the consumers; the first warp after warp 0 that fills no ring
+//                                                     stores the tile by TMA
 //
 // In a kernel without roles all warps copy.
 //
@@ -96,7 +98,7 @@ public:
     assign(columns, 0);
     assign(windows, 0);
     const int64_t freeWarp = warpForStores();
-    // Vectors are loaded by the last two warps, except a warp that stores tiles to memory.
+    // Vectors are loaded by the last two of the four producer warps, except a warp that stores tiles to memory.
     const bool sharesThird = freeWarp == 2 || taking.contains(2), sharesLast = freeWarp == 3 || taking.contains(3);
     assign(vectors, sharesThird ? 3 : 2, sharesThird || sharesLast ? 1 : warps - 2);
     for (Operation *op : stored)
@@ -129,8 +131,8 @@ private:
     return warps;
   }
 
-  /// The first producer warp after warp 0 that fills no ring; 0 if there is none. The last warp is excluded if this
-  /// pass still has to assign warps to vectors.
+  /// The first producer warp after warp 0 that fills no ring, and so can store tiles. Returns 0 if all warps fill rings
+  /// or if there are no tiles to store. The last warp is excluded if this pass still has to assign warps to vectors.
   int64_t warpForStores() {
     llvm::SmallDenseSet<int64_t> busy;
     for (const auto &ops : {once, streamed, computed, columns, windows, vectors})
@@ -218,8 +220,8 @@ private:
     } else if (!llvm::all_of(roles, gives)) {
       return kernel.emitOpError("gives registers to some roles alone; give them to all, or to none");
     }
-    // The roles divide the registers that a thread block has at launch (setmaxnreg). A role that requests more waits
-    // forever.
+    // The roles divide the registers that a thread block has at launch. A role whose setmaxnreg requests more registers
+    // than are left waits forever.
     int64_t threads = 0, registers = 0;
     for (RoleAttr role : roles) {
       threads += 32 * role.getWarps();
@@ -242,7 +244,7 @@ private:
     return success();
   }
 
-  /// Checks that a ring attribute names a role that fills rings, and warps of it that exist.
+  /// Checks that the ring attribute of `op` names a role that fills rings, and warps that this role has.
   LogicalResult checkRing(Operation *op) const {
     if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getResult().getType().rank() == 1)
       return load.emitOpError("is of single values, which TMA of a role does not bring; load the vector to "
@@ -269,7 +271,7 @@ private:
   tile::KernelOp kernel;
   tile::PlanAttr plan;
   SmallVector<RoleAttr> fillers; ///< all roles but the last, which computes
-  StringAttr filling;            ///< the first of them, which does what the input IR gives to no role
+  StringAttr filling;            ///< the first of `fillers`, which fills the rings for which the input IR names no role
   SmallVector<Operation *> once, streamed, computed, columns, vectors, windows, exchanged, stored;
   bool searches = false;
 };

@@ -1,8 +1,9 @@
 //===- ChoosePath.cpp - Remove roles from programs that cannot have producer warps ---===//
 //
-// Producer warps, which copy by TMA, and warpgroup-level products need a program with loops over tiles, one after
-// another, copies before the first loop and in each of them, and products that have 64 rows for each warpgroup and
-// 16-bit operands. Any other program runs on the general path: products are warp-level and all warps copy.
+// Producer warps, which copy by TMA, and warpgroup-level products need a program of a certain form. Its loops over
+// tiles come one after another, and each loop copies tiles. Tiles that no loop copies are copied before the first loop.
+// Products have 16-bit operands, and 64 rows for each warpgroup or columns that the warpgroups can split. Any other
+// program runs on the general path: products are warp-level and all warps copy.
 //
 // The pass runs twice. The first run is before the tile passes that write ops which need roles (windows of biases,
 // relative-position tables), so that no kernel without roles gets such ops. At that time the order of the tiles' axes
@@ -105,9 +106,9 @@ private:
     return fault;
   }
 
-  /// Whether the result has `rows` rows, 64 for each warpgroup. A result with fewer rows is accepted if warpgroups can
-  /// split its columns. If the columns are the contiguous axis of the right operand, each split must start at a panel
-  /// of that operand's swizzled layout.
+  /// Whether the warpgroups can split the result of the product `mma`: the result has `rows` rows, 64 for each
+  /// warpgroup, or fewer rows and columns that the warpgroups can split. If the columns are the contiguous axis of the
+  /// right operand, each split must start at a panel (up to 128 bytes of each row) of that operand's swizzled layout.
   bool isSplit(tile::MmaOp mma, int64_t rows) {
     TileType result = mma.getResult().getType(), rhs = cast<TileType>(mma.getRhs().getType());
     if (result.getShape()[0] == rows)
@@ -156,8 +157,8 @@ private:
   SmallVector<tile::ForBlocksOp> loops;
 };
 
-/// Whether the kernel has ops that only kernels with producer warps have: scaled tiles, windows, the row index of a
-/// warpgroup, relative-position tables.
+/// Whether the kernel has ops that only kernels with producer warps have: scaled tiles, windows of bias tensors, the
+/// row index of a warpgroup, relative-position tables.
 bool isMadeForProducerWarps(tile::KernelOp kernel) {
   return holds<Operation *>(kernel, [](Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);

@@ -1,7 +1,7 @@
 //===- ExpandSearches.cpp - Expand searches and block patterns into loops -------------===//
 //
-// A search for the next visible tile tests a window of 32 tiles at a time, one tile per lane. A ballot of the warp
-// returns which of these tiles are visible:
+// A search finds the next tile of a loop that the mask leaves visible. The search tests a window of 32 tiles at a time,
+// one tile per lane. A ballot of the warp returns which of these tiles are visible:
 //
 //     for (window = from, tile = bound; window < bound; window = votes ? bound : window + 32) {
 //       asked = window + lane;
@@ -9,15 +9,15 @@
 //       if (votes) tile = window + trailing_zeros(votes);
 //     }
 //
-// To find the first visible tile of each warpgroup's rows, the window that was found is tested once more. A window that
-// would begin in a gap between the segments of a domain begins after the gap instead.
+// To find the first visible tile of each warpgroup's rows, the window that was found is tested once more. The tiles of
+// the loop are given as ranges with gaps between them. A window that would begin in a gap begins after the gap instead.
 //
 // A search may receive the votes of an earlier search's window. If one of these votes is for a visible tile ahead, the
-// loop does not run: it starts at its bound, with that tile as the result. If none is, the search starts after the
+// loop does not run: the loop starts at its bound, with that tile as the result. Otherwise the search starts after the
 // earlier window.
 //
-// If the domain also has a test of groups of 32 tiles, the window moves ahead to the first group that may hold a
-// visible tile, while the bound is more than two windows away:
+// If the IR also has a test of groups of 32 tiles, the window moves ahead to the first group that may hold a visible
+// tile, while the bound is more than two windows away:
 //
 //     for (ahead = window; ahead < bound - 64; ahead = votes ? bound : window) {
 //       votes = ballot(may_hold_visible(min(ahead / 32 + lane, (bound - 1) / 32)));
@@ -28,8 +28,9 @@
 // block's first tile, or the next tile after a window of 32. Any other search tests a window first, because its tile is
 // likely to be near.
 //
-// The test of a block pattern is a loop over the rows and columns of the pattern's blocks that the tile touches, or one
-// load if the tile lies in one of the pattern's blocks.
+// A block pattern is a tensor of flags, one for each block of scores. The pass expands the test whether a tile touches
+// a block whose flag is set. The test is a loop over the rows and columns of the pattern's blocks that the tile
+// touches, or one load if the tile lies in one of the pattern's blocks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -118,7 +119,7 @@ private:
 
   Value passGaps(Value tile) { return attune::passGaps(builder, loc, tile, search.getGaps()); }
 
-  /// Whether the tile is before the bound and in no gap.
+  /// Whether `tile` is before the search's bound and in no gap between the ranges of tiles to search.
   Value isSearched(Value tile) {
     Value is = compare(Predicate::slt, tile, bound);
     for (auto gaps = search.getGaps(); !gaps.empty(); gaps = gaps.drop_front(2))
@@ -156,7 +157,8 @@ private:
   Value plusLane(Value first) { return add(first, sched::LaneIdOp::create(builder, loc, builder.getI32Type())); }
   Value groupOf(Value tile) { return arith::ShRUIOp::create(builder, loc, tile, i32(groupShift)); }
 
-  /// Inlines a copy of `region`, which tests a tile or a group of tiles, for `index`, and returns its terminator.
+  /// Inlines a copy of `region`, which tests whether the tile or the group of tiles `index` is visible. Returns the
+  /// copy's terminator.
   sched::VisibleOp answersOf(Region &region, Value index) {
     IRMapping mapping;
     mapping.map(region.getArgument(0), index);
@@ -166,13 +168,13 @@ private:
     return cast<sched::VisibleOp>(answer);
   }
 
-  /// Tests the tile `asked`, which differs from lane to lane.
+  /// Tests whether the tile `asked`, a different tile in each lane, is visible.
   sched::VisibleOp ask(Value asked) { return answersOf(search.getCondition(), smaller(asked, lastTile())); }
 
   Value testedBy(Value window) { return tile::named(plusLane(window), "asked"); }
 
-  /// Whether the search tests groups of 32 tiles before single tiles. It does so if a later op reads the results that the
-  /// search returns for its last window of 32 tiles (the ballots of the warp's lanes).
+  /// Whether the search tests groups of 32 tiles before single tiles. It does so if a later op reads the results that
+  /// the search returns for its last window of 32 tiles (the ballots of the warp's lanes).
   bool testsGroupsFirst() {
     return !search.getGroups().empty() &&
            llvm::any_of(search.getWindow(), [](Value answer) { return !answer.use_empty(); });
@@ -290,7 +292,8 @@ public:
   }
 
 private:
-  /// The range of the pattern's blocks that a tile touches along one dimension, limited to the pattern's extent.
+  /// The pattern's blocks that a tile touches along one dimension: [begin, end), limited to the pattern's extent. If
+  /// `isOne`, the tile touches the block `begin` only, and `end` is the pattern's extent.
   struct Blocks {
     Value begin, end;
     bool isOne;
@@ -307,8 +310,9 @@ private:
 
   Value divided(Value value, int64_t by) { return arith::DivUIOp::create(builder, loc, value, i32(by)); }
 
-  /// Loads the flag of one block of the pattern. Head and batch indices are clamped, because one pattern may apply to
-  /// all heads or batches.
+  /// Loads the flag of the pattern's block in row `i` and column `j`. These two indices are clamped to the pattern's
+  /// extents unless `isInside`. Head and batch indices are always clamped, because one pattern may apply to all heads
+  /// or batches.
   Value flag(Value i, Value j, bool isInside) {
     SmallVector<Value> indices(touches.getIndices().drop_back(2));
     SmallVector<bool> inRange(indices.size(), false);

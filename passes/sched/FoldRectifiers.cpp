@@ -7,8 +7,8 @@
 //
 // cvt.relu rounds a pair of floats, replaces negative numbers by 0 and keeps NaN, as maximumf does. The maximum then
 // takes no instruction of its own. The pass applies where every reader of the map's tile packs the tile for a product.
-// Dropout may be in between: it keeps an element or makes it 0. Dropout that records its choice in the sign bit is
-// excluded. maxnumf, the max of users' expressions, returns 0 for NaN and is left alone.
+// Dropout, which keeps an element or makes it 0, may be between the map and the conversion. Dropout that records its
+// choice in the sign bit is excluded. maxnumf, the max of users' expressions, returns 0 for NaN and is left alone.
 //
 //===----------------------------------------------------------------------===//
 

@@ -4,13 +4,13 @@
 // two special functions it issues the multiplications that later special functions need, or it issues all
 // multiplications first. But while another warpgroup's product runs, an instruction takes two or three cycles, not one.
 // The special-function unit then idles while multiplications are issued, and is the only busy unit later. So this pass
-// makes the elements of each 16 columns depend on the first element of the previous 16 columns (`sched.after`). The
-// dependence is put on the other operand of the op that reads the element: the factor of the score, or the addend of
-// the exponent.
+// makes the elements of each block of 16 columns depend on the first element of the previous block (`sched.after`). In
+// the op that reads an element, the dependence is attached to the operand that is not the element: the factor of the
+// score, or the addend of the exponent.
 //
 // Three kinds of maps are excluded: maps whose elements are summed up, maps with much arithmetic after the function,
-// and maps of float32-accurate functions, each of which is many instructions. In these, additions, the packing of P or
-// other arithmetic already separate the functions.
+// and maps of float32-accurate functions, each of which is many instructions. In these maps, additions, the packing of
+// P or other arithmetic already separate the special functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,8 +48,8 @@ std::optional<InterleavedOperand> attune::interleavedOperand(tile::MapOp map) {
     }
   if (!special || !followsFrom(special->getOperand(0), [&](Operation *op) { return op == first; }))
     return std::nullopt;
-  // `sched.after` is put on the op's last operand that is not the tile's element: an addend is in a register in any
-  // case, but a factor may be a constant.
+  // `sched.after` is attached to the last operand of `first` that is not the tile's element: an addend is in a register
+  // in any case, but a factor may be a constant.
   Value value = first->getOperands().back() == map.getElement(0) ? first->getOperand(0) : first->getOperands().back();
   auto isRow = [&](BlockArgument argument) {
     if (argument.getArgNumber() >= map.getInputs().size())
@@ -79,8 +79,8 @@ struct InterleaveFunctions : attune::impl::InterleaveFunctionsBase<InterleaveFun
         });
   }
 
-  /// Maps with this many arithmetic instructions after the special function, or more, are excluded. These instructions
-  /// take half of the time that a special function takes.
+  /// Maps with this many arithmetic instructions after the special function, or more, are excluded. Four arithmetic
+  /// instructions take half of the time that a special function takes.
   static constexpr int64_t mostAfter = 4;
 
   static int64_t arithmeticAfterFunctions(tile::MapOp map) {

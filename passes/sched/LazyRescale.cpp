@@ -30,8 +30,8 @@
 // converted to P together with the others.
 //
 // The first tile is excluded, because it always updates the maximum. Kernels whose score depends on positions and that
-// visit tiles in increasing order, as a search does, are excluded too: ALiBi's bias grows along the keys by more than
-// that range within each tile.
+// visit tiles in increasing order, as a search does, are excluded too: within each tile, ALiBi's bias grows along the
+// keys by more than the range of the exponentials.
 //
 //===----------------------------------------------------------------------===//
 
@@ -104,7 +104,8 @@ template <typename Op> Op onlyUser(Value value) {
   return users ? dyn_cast<Op>(users->front()) : Op();
 }
 
-/// Whether `value` has two users only, a map that returns a vector and a map that returns a tile.
+/// Whether `value` has two users only, a map that returns a vector and a map that returns a tile. Sets `vector` and
+/// `tile` to these maps.
 bool splitUsers(Value value, tile::MapOp &vector, tile::MapOp &tile) {
   auto users = usersOf(value, 2);
   if (!users)
@@ -149,10 +150,11 @@ std::optional<Softmax> match(sched::ForTilesOp loop) {
   return softmax.probability && softmax.wait ? std::optional(softmax) : std::nullopt;
 }
 
-/// Whether the softmax can move into one branch. The ops that depend on the row maximum move to the position of the
-/// last such op; no other op may read their results before that position. The waits for products move before the first
-/// such op, so these products must start earlier. With `overlap` the waits move after the last such op instead, and no
-/// other op may read results of these products before that point.
+/// Whether the ops of the softmax (the row maximum and the ops that depend on it) can move into one branch. The branch
+/// is at the position of the last op of the softmax; no other op may read results of the softmax before that position.
+/// The waits for products move before the row maximum, so the awaited products must start before the row maximum. With
+/// `overlap` the waits move after the last op of the softmax instead, and no other op may read results of the awaited
+/// products before that point.
 bool isInOneBlock(Softmax softmax, bool overlap) {
   const SmallVector<Operation *> moving = softmax.ops(), waits = softmax.waits();
   Operation *first = softmax.maximum, *last = moving.back();

@@ -12,8 +12,9 @@ namespace attune::barriers {
 
 inline constexpr int64_t perBlock = 16, mostWarpgroups = 4;
 
-/// The first number of each use: one barrier for each warpgroup, one for each warpgroup's ping-pong region, and one for
-/// all warps of a role that exchange tiles.
+/// The first barrier number of each use: `ofWarpgroup` for one barrier per warpgroup, `ofPingPong` for one barrier per
+/// warpgroup that guards its ping-pong region, and `ofRole` for the one barrier of all warps of a role, which exchange
+/// tiles through shared memory.
 inline constexpr int64_t ofWarpgroup = 1, ofPingPong = ofWarpgroup + mostWarpgroups,
                          ofRole = ofPingPong + mostWarpgroups;
 static_assert(ofRole < perBlock);

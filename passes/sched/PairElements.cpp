@@ -121,8 +121,8 @@ struct PairElements : attune::impl::PairElementsBase<PairElements> {
     const std::optional<CountedPlaces> places = countedPlaces(scatter.getIndices().back());
     if (!places || !countsAlong(places->along, type.axis(along)))
       return false;
-    // Other indices may be scalars, or vectors along the other axis. If pairs are along rows, such a vector must be a
-    // map of coordinates (givesPlaces).
+    // Indices before the last may be scalars, or vectors along the axis of the tile that the last index does not count.
+    // If pairs are along rows, such a vector must be a map of coordinates (givesPlaces).
     return llvm::all_of(scatter.getIndices().drop_back(), [&](Value index) {
       auto vector = dyn_cast<TileType>(index.getType());
       auto map = index.getDefiningOp<tile::MapOp>();

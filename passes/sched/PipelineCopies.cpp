@@ -220,8 +220,8 @@ private:
     closeLoop(tiles, {next});
   }
 
-  /// Replaces a load before the loop by a copy in the first group, so that the wait for the first tile also waits
-  /// for this copy.
+  /// Replaces a load before the loop by a copy in the first copy group (cp.async), so that the wait for the loop's
+  /// first tile also waits for this copy.
   void copyOnce(tile::LoadOp load) {
     Value buffer = makeRing(builder, load, 1);
     sched::CopyTileOp::create(builder, load.getLoc(), load.getView(), load.getIndices(), load.getLimit(), buffer,
@@ -265,8 +265,8 @@ private:
     sched::BarrierOp::create(builder, loc);
   }
 
-  /// Waits for the copies and moves the early readers, such as conversions of Q to fragments in registers, after the
-  /// wait.
+  /// Waits for the copies, and moves the ops before the loop that read a copied tile, such as conversions of Q to
+  /// fragments in registers, after the wait.
   void readEarly() {
     if (earlyReaders.empty())
       return;
@@ -316,7 +316,7 @@ private:
     ring.load.erase();
   }
 
-  /// Writes the loop for rings of one stage: the copy of one operand is overlapped with the product of the other.
+  /// Writes the loop for rings of one stage: the copy of one operand (V) overlaps with the product of another (K).
   void alternate() {
     Value first = sequence.first(builder).tile;
     copyTile(rings[0], first, i32(0));
@@ -355,8 +355,8 @@ private:
 
   /// Writes the loop for rings of several stages. In iteration n the slots that iteration n - 1 has read are free, and
   /// receive the tile `ahead()` tiles after n. The loop carries the index of tile n and, for each different number of
-  /// stages, the slot of tile n. Other indices and slots are recomputed from these, as registers are scarcer than
-  /// integer instructions. Where the domain skips tiles, the indices of the tiles ahead are carried too.
+  /// stages, the slot of tile n. Other indices and slots are recomputed from the carried ones, as registers are scarcer
+  /// than integer instructions. Where the domain skips tiles, the indices of the tiles ahead are carried too.
   void fillRings() {
     const bool dense = sequence.isContiguous();
     int64_t furthest = 0, pending = rings.front().pending();
@@ -424,19 +424,20 @@ private:
     return tile::named(arith::RemUIOp::create(builder, loc, after, i32(stages)), name);
   }
 
-  /// After the loop no copy is in flight and no thread reads a shared tile, so that the memory of the tiles may be
-  /// reused.
+  /// Writes a wait and a barrier after the loop. After them no copy is in flight and no thread reads a shared tile, so
+  /// that the memory of the tiles may be reused.
   void finish() { waitAndSynchronize(0); }
 
   tile::KernelOp kernel;
   tile::ForBlocksOp loop;
   TileSequence sequence;
   bool placed = false;     ///< ops of the loop have a `sched.at`
-  bool copiesOnce = false; ///< some loads before the loop are copies too
+  bool copiesOnce = false; ///< some loads before the loop have become copies
   OpBuilder builder;
   Location loc;
   Value origin = loop.getOrigin(); ///< first row of the loop's current tile
-  /// The current repetition of the domain (`times`), e.g. a head; null without `times`.
+  /// The current iteration over the domain's tiles, for example one per head of a GQA group; null if the domain has no
+  /// `times`, the number of iterations.
   Value iteration = loop.getIteration();
   SmallVector<Ring> rings;
   SmallVector<int64_t> depths; ///< the different numbers of stages of `rings`

@@ -74,8 +74,8 @@ LogicalResult pipeline(sched::RoleOp role, ForTilesOp loop) {
   return success();
 }
 
-/// Pipelines a loop of a kernel whose warps all copy. Before the later stages of the last tiles, all warps wait for the
-/// copies and synchronise.
+/// Pipelines a loop of a kernel whose warps all copy. Before the epilogue (the later stages of the last tiles), all
+/// warps wait for the copies and synchronise.
 LogicalResult pipeline(ForTilesOp loop) {
   if (!isPlaced(loop))
     return success();

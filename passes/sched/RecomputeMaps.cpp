@@ -1,9 +1,10 @@
 //===- RecomputeMaps.cpp - Recompute cheap maps instead of keeping results in registers ----===//
 //
 // The gradient of a score starts with expressions of the score itself, such as the tanh of a softcap or an exponential.
-// In one lane's code these are the same expressions of the same registers, and the device compiler keeps their values
-// from the first map to the second, for all elements of a lane. One kept value can reuse the register of the tile's
-// element. Several kept values need registers that are not free. In that case the later map reads its elements through
+// The score and its gradient are computed by two maps (elementwise ops on a tile). In one lane's code both maps have
+// the same expressions of the same registers, and the device compiler keeps the values of these expressions from the
+// first map to the second, for all elements of a lane. One kept value can reuse the register of the tile's element.
+// Several kept values need registers that are not free. In that case the later map reads its elements through
 // `sched.after`, ordered after the elements of its first input: the device compiler then takes them for other values,
 // and recomputes the expressions.
 //

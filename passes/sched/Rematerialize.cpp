@@ -30,7 +30,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     getOperation().walk([&](sched::ForWorkOp work) {
       known = Known();
       for (auto loop : work.getBody().getOps<sched::ForTilesOp>()) {
-        // Branches of a consumer's loop are excluded: all of S is alive there, and no register is left to recompute in.
+        // Branches of a consumer's loop are excluded: all scores are alive there, and no register is free.
         if (!isa<sched::RoleOp>(work->getParentOp()))
           for (auto branch : loop.getBody().getOps<scf::IfOp>())
             renewInBranch(branch);
@@ -44,8 +44,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
   /// Whether a loop holds tiles in registers, and so has no register to spare.
   static bool holdsTiles(sched::ForTilesOp loop) { return holds<sched::RegistersOp>(loop.getBody()); }
 
-  /// Memoised answers of the tests below, by value. Without memoisation the tests would visit every path of the
-  /// expressions that compute a mask's bounds.
+  /// Memoised results of isLaneValue(), isSameForAllWork(), followsNumber() and followsReceived(). Without memoisation
+  /// these functions would visit every path of the expressions that compute a mask's bounds.
   struct Known {
     llvm::DenseMap<Value, bool> isLane, isSameForAll, followsNumber, followsReceived;
   };
@@ -82,7 +82,7 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return dependsOnLane;
   }
 
-  /// Recomputes `value` at the builder's position, from a new read of the thread index.
+  /// Recomputes `value` at the builder's position from a new read of the thread index, unless `renewed` has a copy.
   Value renew(Value value, OpBuilder &builder, IRMapping &renewed) {
     if (Value known = renewed.lookupOrNull(value))
       return known;
@@ -100,7 +100,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     return builder.clone(*op, renewed)->getResult(0);
   }
 
-  /// Recomputes, at the start of the branch, the lane values that are defined before the branch and used in it.
+  /// Recomputes, at the start of the branch, the values that the branch uses, that are defined before the branch, and
+  /// that are computed from the thread index.
   void renewInBranch(scf::IfOp branch) {
     IRMapping renewed;
     OpBuilder builder = OpBuilder::atBlockBegin(branch.thenBlock());
@@ -135,7 +136,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     });
   }
 
-  /// Recomputes `value` at the builder's position, from a second `sched.receive` of the message.
+  /// Recomputes `value`, which depends on a received message, at the builder's position from a second `sched.receive`
+  /// of the message (`received`, which the first call creates).
   Value renewReceived(Value value, Operation *loop, sched::ReceiveOp &received, OpBuilder &builder,
                       IRMapping &renewed) {
     if (renewed.contains(value))
@@ -187,8 +189,8 @@ struct Rematerialize : attune::impl::RematerializeBase<Rematerialize> {
     });
   }
 
-  /// Whether `value`, such as a number of tiles, is computed inside of the loop over work from extents and constants
-  /// only.
+  /// Whether `value`, such as a number of tiles, is computed inside of the loop over tiles of work, from extents and
+  /// constants only.
   bool isCountOfWork(Value value, sched::ForWorkOp work) {
     Operation *op = value.getDefiningOp();
     return op && op->getNumOperands() > 0 && work->isProperAncestor(op) && isSameForAllWork(value, work);

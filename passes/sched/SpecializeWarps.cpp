@@ -13,8 +13,8 @@
 // Relative-position values that the loop converts to shared memory have a ring too: the producer's second warp, or all
 // producer warps from the second on, compute these values and store them to the ring's stages. Per-key vectors of
 // masks, such as ids, are stored by the first warp in the same stage as K; where `sched.ring` names other warps, those
-// warps store the vectors to a separate ring. Windows of captured tensors have rings too, which the first warp fills
-// between K and V.
+// warps store the vectors to a separate ring. Windows (rectangles of dense bias tensors) have rings too, which the
+// first warp fills between K and V.
 //
 // Rings that consumers wait for and release together share one pair of barriers: rings that one warp copies and whose
 // first and last readers are the same ops, such as the two operands of one product; and rings that the same producer
@@ -24,21 +24,22 @@
 // A tile that a loop stores or adds to memory in each iteration goes through a ring too: the consumers fill a stage,
 // and a producer warp has TMA store the stage to memory and then releases it.
 //
-// Roles between the producer and the consumers fill the rings that name them, or store their tiles, as producer warps
-// from the second on do. setmaxnreg gives a role registers of its own.
+// A kernel may list further roles between the producer and the consumers. Each further role fills the rings whose
+// `sched.ring` names the role, or stores their tiles to memory, as producer warps from the second on do. setmaxnreg
+// gives each role its own number of registers.
 //
 // A kernel may have several loops over tiles, one after another, each with rings of its own: the producer copies the
 // first tiles of a loop while the consumers still compute the last ones of the loop before.
 //
-// All warps go through the same tiles and the same stages. A warpgroup skips tiles whose keys are masked for all of its
-// own rows (tile.for_blocks, within).
+// All warps go through the same tiles and the same stages. Where keys of a tile are masked for all rows of a warpgroup
+// (tile.for_blocks, within), the warpgroup waits for the tile's stages and releases them without computing.
 //
-// Where the next tile is found by a search, the producer's first warp searches while its earlier copies run, and sends
-// messages to all other warps: with Q, the first tile; with K(n), the tile after n and whether tile n is partial.
-// Producer warps that receive these messages also release the stages of Q and K, as the consumers do. A second producer
-// warp then copies V. If the first warp copied V, it would wait between K(n) and K(n+1) until the consumers are done
-// with a stage of V, and the search for the next tile of work would begin only when the consumers are nearly out of
-// tiles.
+// Where the next tile is found by a search for tiles that the mask leaves visible, the producer's first warp searches
+// while its earlier copies run, and sends messages to all other warps: with Q, the first tile; with K(n), the tile
+// after n and whether tile n is partial. Producer warps that receive these messages also release the stages of Q and K,
+// as the consumers do. A second producer warp then copies V. If the first warp copied V, it would wait between K(n) and
+// K(n+1) until the consumers are done with a stage of V, and the search in the next tile of work would begin only when
+// the consumers are nearly out of tiles.
 //
 // Registers move from the producer to the consumers (setmaxnreg). In persistent blocks each role loops over tiles of
 // work: the rings of K and V continue at the stage where the previous tile of work stopped, Q has a ring too, and the
@@ -143,7 +144,8 @@ LogicalResult WarpSpecializer::run() {
   claims = persistent && tile::findOperand(kernel, tile::workCounter);
   if (failed(findRings()))
     return failure();
-  // Producer warps besides the first that read the messages of a search.
+  // The number of warps in `others` (warps that fill rings, other than producer warp 0) that take part, as `takesPart`
+  // says for the first warp of each group. These warps read the messages of a search for visible tiles.
   auto followersOf = [&](function_ref<bool(int64_t first)> takesPart) {
     int64_t followers = 0;
     for (auto [first, count] : others)
@@ -153,7 +155,7 @@ LogicalResult WarpSpecializer::run() {
   const int64_t followers = searches() ? followersOf([](int64_t) { return true; }) : 0;
 
   builder.setInsertionPointToStart(&body);
-  for (Ring &ring : once) // other producer warps read the messages that the first warp sends with the first ring
+  for (Ring &ring : once) // producer warps 1 and up read the messages that warp 0 sends with the first ring
     declare(ring, /*filledBy=*/1, /*emptiedBy=*/warps + (&ring == &once.front() ? followers : 0));
   for (const auto &loop : loops)
     loop->declareRings(loop->searches() ? followersOf([&](int64_t first) { return !loop->ringsOf(first).empty(); })

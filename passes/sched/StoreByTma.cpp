@@ -50,8 +50,8 @@ struct StoreByTma : attune::impl::StoreByTmaBase<StoreByTma> {
   }
 
   /// The last product after the exchange; null if no product reads the exchanged tile. The store is placed after that
-  /// product: once the product has started, the warps have passed the exchange's barrier and are about to wait. The
-  /// scan stops at a loop over further tiles: after such a loop the ring would hold the tiles of later iterations.
+  /// product: once the product has started, the warps have passed the exchange's barrier and will wait for products.
+  /// The scan stops at a loop over further tiles: after such a loop the ring would hold the tiles of later iterations.
   static Operation *lastProductAfter(sched::ExchangeOp exchange) {
     if (llvm::none_of(exchange.getResult().getUsers(), llvm::IsaPred<tile::MmaOp>))
       return nullptr;

@@ -146,8 +146,8 @@ LogicalResult verify(sched::KernelOp kernel) {
   return verifyAccessOrder(kernel);
 }
 
-/// Checks the final size of shared memory, with alignment and the output's buffer. tile-verify counts the loaded tiles
-/// only.
+/// Checks the final size of shared memory, with alignment and the output's buffer, against `sramBudget` or, if
+/// `sramBudget` is 0, against the architecture's limit per block. tile-verify counts the loaded tiles only.
 LogicalResult verifyBudget(sched::KernelOp kernel, int64_t sramBudget) {
   const ArchInfo *info = findArch(kernel.getArch());
   const int64_t room = sramBudget ? sramBudget

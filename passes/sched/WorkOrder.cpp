@@ -143,8 +143,7 @@ Value WorkOrder::alongFirstAxis(Value number) {
   for (size_t i = axes.size() - 1; i-- > 1;)
     tiles = make<arith::MulIOp>(tiles, count(i));
   tiles = tile::named(tiles, (axes.front().getName().getValue() + "_tiles").str());
-  // The tiles of a run have adjacent numbers. A run is a pair of tiles, or a single tile if a pair would span two
-  // entries of the first axis.
+  // A run is a pair of tiles of adjacent numbers, or one tile if a pair would span two entries of the first axis.
   Value run, place = number;
   if (inPairs()) {
     Value odd =
@@ -162,11 +161,11 @@ Value WorkOrder::alongFirstAxis(Value number) {
 std::pair<Value, Value> WorkOrder::headAndPosition(Value number) {
   if (axes.size() == 1)
     return {Value(), number};
-  // If blocks claim tiles, the number of tiles is computed again: the claiming warp has no register to keep it.
+  // If blocks claim tiles, the number of tiles per head is computed again: the claiming warp has no register for it.
   Value tiles = tilesOfHead = count(axes.size() - 1, options.assignment == Assignment::Claims);
   if (!inGroups())
     return {make<arith::DivUIOp>(number, tiles), make<arith::RemUIOp>(number, tiles)};
-  // The last group may have fewer heads.
+  // The last group of heads may have fewer heads.
   Value group = headsTogether(), ofGroup = make<arith::MulIOp>(tiles, group);
   Value first = tile::named(make<arith::MulIOp>(make<arith::DivUIOp>(number, ofGroup), group), "first_head");
   Value size = tile::named(make<arith::MinUIOp>(group, make<arith::SubIOp>(heads(), first)), "group_heads");

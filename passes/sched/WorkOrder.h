@@ -2,13 +2,14 @@
 //
 // A kernel's grid lists axes, for example [b, h, q by 128]. Each point of the grid is a tile of work and has a number.
 // A block takes a number and computes the position of its tile. `WorkOrder` writes that arithmetic, on unsigned 32-bit
-// integers, into the IR. The arithmetic depends on the grid alone. The grid's last axis is the tiled one. Under a causal
-// mask its last tiles take longest if it has queries, its first ones if it has keys. The axes before it are called
-// leading axes here, and each point along them is called a head.
+// integers, into the IR. The arithmetic depends on the grid alone. The grid's last axis is the tiled one. Each point
+// along the axes before the last one is called a head here. Under a causal mask the last tiles of a head take longest
+// if the tiled axis counts queries (`LongTiles::Last`), and the first tiles if the tiled axis counts keys
+// (`LongTiles::First`).
 //
-// Without an option, the last axis varies fastest. The option `longest` (`sched.longest_first` of the kernel) numbers the
-// long tiles of a head first; the order also depends on how blocks take numbers (Once, here with
-// `rowsTogether` 0, Rounds or Claims, see below). In a grid of 2 heads of 3 tiles, the (head, tile) of each number is:
+// Without an option, the last axis varies fastest. The option `longest` (`sched.longest_first` of the kernel) numbers
+// the long tiles of a head first. The order then also depends on how blocks take numbers: Once (with `rowsTogether` 0),
+// Rounds or Claims, explained after the table. In a grid of 2 heads of 3 tiles, the (head, tile) of each number is:
 //
 //     | number                 | 0     | 1     | 2     | 3     | 4     | 5     |
 //     |------------------------|-------|-------|-------|-------|-------|-------|
@@ -23,12 +24,12 @@
 //
 //   - Once: the block takes its own index. The grid has a block for each tile, and blocks start in the order of their
 //     indices as other blocks end. With `longest`, tiles of several heads alternate, as with Claims in the
-//     table. If heads came one after the other, the long tiles of the last head would start when nearly everything
-//     else is done, and the device would wait for these tiles (with 16 heads of 64 tiles, for an eighth of the run
-//     time). `rowsTogether` limits the number of heads that alternate, because what their blocks copy in loops (K and V,
-//     or Q and dO) is read at the same time. The number of alternating heads is a power of two that comparisons choose,
-//     because divisions would delay a block's first copy. Heads of fewer than 8 tiles do not alternate: tiles of many such heads run at
-//     the same time anyway.
+//     table. If heads came one after the other, the long tiles of the last head would start when nearly all other tiles
+//     are done, and the device would wait for these tiles (with 16 heads of 64 tiles, for an eighth of the run time).
+//     `rowsTogether` limits the number of heads that alternate, so that L2 can hold the operands that the blocks of
+//     these heads copy in their loops (K and V, or Q and dO). The number of alternating heads is a power of two, which
+//     comparisons choose, because divisions would delay a block's first copy. Heads of fewer than 8 tiles do not
+//     alternate: tiles of many such heads run at the same time anyway.
 //   - Rounds: in each round the block takes one of the next n numbers. With `longest` and more tiles than blocks,
 //     the block takes pairs of adjacent numbers. The tiles of a head are then numbered from both ends, so that all
 //     pairs take equally long. In the k-th set of n pairs, block b takes pair b + 5/8 n k (mod n). Where a head has an
@@ -46,14 +47,16 @@
 
 namespace attune {
 
-/// The number of rows that fit in half of a 32 MiB L2 cache. One row is counted in all operands that are tiled along
-/// another axis than the grid's last, for example a row of K and the same row of V. 0 if the kernel has no such
-/// operand. (32 MiB is assumed for an L2 of 50 MB, because each of its two halves keeps a copy of data that both read.)
+/// The number of rows that fit in half of a 32 MiB L2 cache. The size of a row is the sum of one row of each read-only
+/// operand that is tiled along another axis than the last axis of `grid`, for example a row of K and a row of V.
+/// Returns 0 if the kernel has no such operand. (32 MiB is assumed for an L2 of 50 MB, because each half of that L2
+/// keeps a copy of data that multiprocessors of both halves read.)
 int64_t rowsInHalfOfLevel2(mlir::ArrayAttr operands, mlir::ArrayAttr grid);
 
 class WorkOrder {
 public:
-  /// How a thread block takes the numbers of its tiles; see the top of this file.
+  /// How a thread block takes the numbers of its tiles of work: `Once` its own index, `Rounds` one number in each round
+  /// of all blocks, `Claims` numbers from a counter in memory. See the top of this file.
   enum class Assignment { Once, Rounds, Claims };
   struct Options {
     Assignment assignment = Assignment::Once;
@@ -67,17 +70,17 @@ public:
     int64_t rowsTogether = 0;
   };
 
-  /// Every member writes IR at the current insertion point of `builder`. `grid` holds the kernel's axes. Values that
-  /// prepare() has written are reused, so later members must be called at insertion points that prepare()'s insertion
-  /// point dominates.
+  /// Every member writes IR at the current insertion point of `builder`. `grid` holds the axes of the kernel's grid.
+  /// Members reuse the values that prepare() has written, so the insertion point of prepare() must dominate those of
+  /// all later calls.
   WorkOrder(mlir::OpBuilder &builder, mlir::Location loc, mlir::ArrayAttr grid, Options options);
 
-  /// Writes values that are the same for all tiles of a block, to be called before the block's loop: the total number
-  /// of tiles, and the number of heads whose tiles alternate.
+  /// Writes the values that are the same for all tiles of a block: the total number of tiles, the number of heads whose
+  /// tiles alternate, and whether every block has at most one tile. To be called before the block's loop over tiles.
   void prepare();
   /// The number of tiles of work.
   mlir::Value total();
-  /// The number of the block's first tile.
+  /// The number of the first tile of work that the thread block computes.
   mlir::Value first();
   /// For `Rounds`: the number that the block takes in iteration `count` + 1, where iteration 0 takes first(). The
   /// result is total() or above if there is no such tile.
@@ -95,7 +98,7 @@ private:
   /// The number of tiles along axis i. If `again`, the extent is read a second time, so that no register has to keep
   /// the result of the first read.
   Value count(size_t i, bool again = false);
-  /// The number of heads.
+  /// The number of heads: points of the grid along all axes but the last.
   Value heads();
   /// The number of heads whose tiles alternate: headsClaimed() computes it for `Claims`, headsStarted() for `Once`.
   Value headsTogether();
@@ -111,9 +114,10 @@ private:
   }
   bool isUneven() const { return options.longest != sched::LongTiles::None; }
   bool inPairs() const { return isUneven() && options.assignment == Assignment::Rounds; }
-  /// Converts a number from the order with `acrossFirstAxis` to the order without it.
+  /// Converts a tile's number in the order with option `acrossFirstAxis` to its number in the order without the option.
   Value alongFirstAxis(Value number);
-  /// The head (null if the grid has one axis) and the tile's position in the order in which the head's tiles run.
+  /// The head of tile `number` (null if the grid has one axis), and the tile's position in the order in which the
+  /// head's tiles run.
   std::pair<Value, Value> headAndPosition(Value number);
   /// The index of the tile at `position` in the order in which a head's tiles run.
   Value tileOf(Value position);

@@ -92,7 +92,7 @@ struct CancelRowTerms : attune::impl::CancelRowTermsBase<CancelRowTerms> {
   }
 
   void cancel(tile::MapOp map, DistanceTerm term) {
-    // Maps after the loop that read scores or maxima, such as the LSE, must undo the shift of the scores.
+    // Maps after the loop that read scores or maxima, such as the one of the LSE, must undo the shift of the scores.
     llvm::SetVector<tile::MapOp> readers;
     ScoreFlow flow([](float constant) { return std::isinf(constant); });
     auto onMap = [&](tile::MapOp user, OpOperand &use) {

@@ -57,7 +57,7 @@ void moveFactor(tile::MapOp map) {
   auto factor = trailingFactor(map);
   if (!factor || !map.isWhole())
     return;
-  // Maps that do more than select must apply the factor themselves.
+  // A map that does more with the score than select between it and a constant gets a multiplication by the factor.
   SmallVector<OpOperand *> consumers;
   ScoreFlow flow([](float constant) { return constant == 0 || std::isinf(constant); });
   auto onMap = [&](tile::MapOp user, OpOperand &use) {
@@ -110,7 +110,7 @@ void useExp2(math::ExpOp exp) {
     difference.erase();
 }
 
-/// Rewrites exp(element * constant), also with a negative sign, to exp2 with one factor.
+/// Rewrites exp(element * constant), where factors and negations may be nested, to exp2 with one factor.
 void useExp2OfElement(tile::MapOp map, math::ExpOp exp) {
   Value value = exp.getOperand();
   float factor = log2e;

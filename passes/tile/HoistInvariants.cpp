@@ -127,7 +127,7 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     }
   }
 
-  /// Moves ops of the region that depend on no axis before the map.
+  /// Moves ops of the map's region that vary along no axis of the tile to before the map.
   void hoistBlockValues(tile::MapOp map) {
     Dependence dependence(map);
     for (Operation &op : llvm::make_early_inc_range(map.getBody().front().without_terminator()))
@@ -177,8 +177,9 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
       extract(map, load, along, conditionalColumns ? map.getOnlyIf() : Value());
   }
 
-  /// Moves loads of a two-axis map that would be the same in every iteration to a map of their own before the loop. The
-  /// new map runs only if `times` of the loop's domain is positive. Biases that producer warps copy stay in the map.
+  /// Moves loads of a two-axis map that would be the same in every iteration to a map of their own before the loop. If
+  /// the loop repeats its domain `times` times, the new map runs only if `times` is positive. Biases that producer
+  /// warps copy stay in the map.
   void splitInvariantLoads(tile::MapOp map) {
     auto loop = map->getParentOfType<tile::ForBlocksOp>();
     auto type = cast<TileType>(map.getResult().getType());
@@ -239,7 +240,8 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
     });
   }
 
-  /// Moves the computation of `root` to a new map over `axes`, whose result becomes an input of `map`.
+  /// Moves the computation of `root` to a new map over `axes`, whose result becomes an input of `map`. If `onlyIf` is
+  /// set, the new map runs only where this flag is true.
   void extract(tile::MapOp map, Value root, ArrayRef<StringAttr> axes, Value onlyIf) {
     // A map over both axes gives the same result in all iterations of the loop, so it is placed before the loop.
     OpBuilder builder(axes.size() > 1 ? map->getParentOp() : map.getOperation());

@@ -18,7 +18,7 @@ using tile::TileType;
 
 namespace {
 
-/// Partitions of a multiprocessor. The units of a partition serve its warps alone.
+/// The number of partitions of a multiprocessor. The units of a partition serve the warps of this partition alone.
 constexpr double partitions = 4;
 
 /// Counts the ops of one thread block.
@@ -152,7 +152,8 @@ private:
                  depth = std::sqrt(elementsOf(left) * elementsOf(right) / std::max(elements, 1.0)),
                  copies = copiesOf(result);
     counts.flops += times * 2 * elements * depth * copies;
-    // A warp reads the right operand for its rows alone; asynchronous products read it once for a warpgroup.
+    // Every warp reads the whole right operand of a warp-level product; an asynchronous product reads it once for a
+    // warpgroup.
     const double readers = sched::hasAsyncProducts(kernel) ? double(warps) / 4 : double(warps);
     counts.sharedBytes += times * readers * double(right.bytes());
     if (left.getSpace() == tile::MemorySpace::Shared)
@@ -182,7 +183,7 @@ private:
 
   /// The most registers that register tiles of `block` and of nested blocks take at a time.
   double liveRegisters(Block &block) {
-    llvm::DenseMap<Operation *, double> freed; // after an op, by the values that it uses last
+    llvm::DenseMap<Operation *, double> freed; // registers of the values whose last use is the op
     auto noteLastUse = [&](Value value) {
       Operation *last = nullptr;
       for (Operation *user : value.getUsers())
@@ -203,7 +204,8 @@ private:
         if (isa<tile::ForBlocksOp>(op))
           for (Block &inner : region)
             nested = std::max(nested, liveRegisters(inner));
-      // What a loop carries is live in the loop, in place of what it starts from. Maps write in place.
+      // In a loop the carried values are live instead of their initial values. The result of an op may reuse the
+      // registers of operands whose last use is the op.
       const double ended = freed.lookup(&op);
       most = std::max(most, live - (nested > 0 ? ended : 0) + nested);
       live -= ended;
@@ -227,7 +229,7 @@ LaunchCounts attune::countsOf(tile::KernelOp kernel, const Extents &extents) {
   return BlockCounter(kernel, extents).count();
 }
 
-/// Sets the registers of a thread and the blocks per multiprocessor.
+/// Sets the registers of a thread, how many of them spill, and the blocks per multiprocessor.
 static void placeBlocks(KernelCost &cost, const ArchInfo &arch, const ProgramCalibration &calibration) {
   const int64_t threads = 32 * (cost.warps + cost.producerWarps);
   cost.registers = cost.tileRegisters + int(std::lround(calibration.otherRegisters));
@@ -263,7 +265,7 @@ KernelCost attune::predictCost(const LaunchCounts &counts, const ArchInfo &arch,
     return std::max(1.0, partitions / warps) *
            std::pow(std::max(1.0, calibration.fullWarps / std::max(warps, partitions)), calibration.fewWarpsExponent);
   };
-  // The units of a multiprocessor, which memory is not.
+  // Splits the times of the units into global memory, the busiest unit of a multiprocessor, and the sum of its others.
   double memory = 0, busiest = 0, rest = 0;
   std::string_view busiestUnit;
   for (const auto &[unit, seconds] : cost.units) // the busiest first
@@ -274,11 +276,12 @@ KernelCost attune::predictCost(const LaunchCounts &counts, const ArchInfo &arch,
     else
       rest += seconds;
   const double units = busiest + calibration.overlapLoss * rest;
-  // Blocks that run at a time, on as many multiprocessors as there are blocks for.
+  // `together` blocks run at a time on each of the `busy` multiprocessors, those that have blocks.
   const double together = std::min(double(cost.blocksPerSm), std::ceil(cost.blocks / multiprocessors)),
                busy = std::min(multiprocessors, cost.blocks / together), rounds = cost.blocks / (busy * together);
   const double ahead = double(cost.stages - 1) + (cost.producerWarps ? calibration.producersAhead : 0);
-  // A multiprocessor gets its part of the memory's rate only with that many bytes under way all the time.
+  // A multiprocessor gets its part of the memory's rate only if `needed` bytes are in flight all the time (Little's
+  // law).
   const double needed = memoryRate / multiprocessors * calibration.latencyOfCopy / clock;
   if (cost.copiedBytes)
     memory *= std::max(1.0, needed / (together * double(cost.copiedBytes) * std::max(ahead, calibration.leastAhead)));
@@ -292,7 +295,8 @@ KernelCost attune::predictCost(const LaunchCounts &counts, const ArchInfo &arch,
       {memory, "memory"}, {ofUnits, busiestUnit}, {ofLatencies, "latencies"}};
   const auto &limit = *std::ranges::max_element(limits);
   cost.limitedBy = limit.second;
-  // What does not limit a launch delays it all the same, where the two do not overlap.
+  // The lesser of the memory's time and the multiprocessors' time delays the launch too, as far as it does not overlap
+  // with the greater.
   cost.seconds = limit.first + calibration.othersDelay * (memory + std::max(ofUnits, ofLatencies) - limit.first);
   cost.seconds *= 1 + calibration.spillFactor * cost.spilled;
   return cost;

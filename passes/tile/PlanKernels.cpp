@@ -1,8 +1,8 @@
 //===- PlanKernels.cpp - Choose warps, roles and ring depths of a kernel without a plan -------===//
 //
-// The text of a program gives the sizes of its tiles. Who computes the tiles is open where the kernel has no plan: how
-// many warps, whether producer warps copy for warpgroups whose products are asynchronous, how many stages the rings of
-// its loops have, and for how many blocks on a multiprocessor a thread's registers suffice. All combinations are ranked
+// The text of a program gives the sizes of its tiles. A plan adds the number of warps, whether producer warps copy for
+// warpgroups whose products are asynchronous, the number of stages of the rings in loops, and the number of blocks that
+// the registers of a multiprocessor suffice for. If a kernel has no plan, all combinations of these numbers are ranked
 // by predicted time (KernelCost.h). Example for a kernel of 64 x 64 tiles with three copies in its loop:
 //
 //     sm_80      4 warps, all of which copy and compute; rings of 2 stages
@@ -29,7 +29,7 @@ using tile::TileType;
 namespace {
 
 constexpr int64_t rowsOfWarp = 16, warpsOfWarpgroup = 4, mostWarps = 16, mostStages = 4, mostBlocksPerSm = 4;
-/// Each stage more or fewer than these is ranked as if it were 1% slower.
+/// A plan is ranked as if it were 1% slower for each stage that its rings have more or fewer than usual.
 constexpr int64_t usualStagesOfProducers = 3, usualStages = 2;
 
 /// The most rows of a product's result, or of any register tile in a kernel without products.
@@ -163,7 +163,7 @@ std::vector<KernelPlan> attune::rankPlans(tile::KernelOp kernel, const ArchInfo 
                                           const Extents &extents) {
   if (arch.isCpu()) // a thread computes a block; there is nothing to choose
     return {KernelPlan()};
-  // Barriers, and tiles that the warps exchange.
+  // Bytes of shared memory set aside for barriers, and for tiles that the warps exchange.
   constexpr int64_t rest = 8 << 10;
   const int64_t limit = (budget ? budget : int64_t(arch.sharedBytesPerBlock)) - rest;
   const tile::PlanAttr before = kernel.getPlan();

@@ -18,8 +18,8 @@ using namespace attune;
 
 namespace {
 
-/// Whether `init` is the carried sum, or the carried sum times a row factor, and nothing else in the loop reads the
-/// sum.
+/// Whether `init`, the value that a row sum of the loop starts from, is `carried` (the sum over the previous tiles) or
+/// `carried` times a row factor, and nothing else in the loop reads `carried`.
 bool isScaledCarry(Value init, Value carried) {
   if (init == carried)
     return carried.hasOneUse();

@@ -5,9 +5,9 @@
 //     map(s) at(q, k) { s + bias[h, q, k] }      b = window bias[h, q0, k0]
 //                                                map(s, b) { s + b }
 //
-// TMA copies a window ahead of its use; without the window each lane would load its elements one by one. In a backward
-// loop of five products the window is read at the beginning of a tile, so a ring of one stage is refilled while the
-// rest of the products run.
+// TMA copies the window (the rectangle of the bias for one tile of scores) ahead of its use; without the window each
+// lane would load its elements one by one. A backward loop of five products reads the window before most of the
+// products, so the ring of the window needs only one stage: the stage is refilled while these products run.
 //
 //===----------------------------------------------------------------------===//
 

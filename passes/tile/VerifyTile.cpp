@@ -111,8 +111,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
            (convert && tile::isRelative(convert.getResult().getType()));
   }
 
-  /// The remedy in errors about sizes. The plan and every op repeat the sizes, so an edit of one place alone is
-  /// inconsistent.
+  /// The remedy in errors about tile sizes. The plan and every op state the sizes, so a user who edits a size must
+  /// change all of them.
   static std::string sizesRemedy(StringRef axis, int64_t size) {
     std::string remedy = "; the plan and all ops have one size";
     if (axis == "q" || axis == "k")
@@ -148,7 +148,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// The step of a domain must be the plan's size along its axis, if the plan has one.
+  /// The step of a domain must be the plan's tile size along the domain's axis, if the plan has one.
   static LogicalResult verifyDomain(tile::DomainOp domain, tile::PlanAttr plan) {
     const int64_t size = plan.getSize(domain.getAxis());
     if (!size || int64_t(domain.getStep()) == size)

@@ -21,14 +21,15 @@ inline bool followFromTile(tile::ForBlocksOp loop, mlir::ValueRange values) {
   });
 }
 
-/// Whether followFromTile holds for the operands of `load` (view, indices, limit), so that its copy can be issued
-/// several tiles ahead of its use.
+/// Whether the copy of `load` can be issued several tiles ahead of its use: its operands (view, indices, limit) depend
+/// only on the tile's origin, on the loop's iteration over heads and on values defined before the loop.
 inline bool runsAhead(tile::ForBlocksOp loop, tile::LoadOp load) { return followFromTile(loop, load->getOperands()); }
 
-/// The number of stages of the ring that holds the result of `op`, or the tile that `op` stores. Without a `sched.ring`
-/// attribute the ring has one stage outside of loops, for stores, and for tiles of rows and columns that are converted
-/// from registers, because the computing warps write these themselves. In a loop the ring of another tile then has as
-/// many stages as the ring of the loop's first copy, or two if that copy has no such attribute either.
+/// The number of stages of the ring that holds the result of `op`, or the tile that `op` stores. If `op` has no
+/// `sched.ring` attribute, the number is
+/// - one outside of loops, for stores, and for two-dimensional tiles that the computing warps write from registers
+///   (tile.convert);
+/// - else the number of the loop's first copy to shared memory, or two if that copy has no `sched.ring` either.
 inline int64_t ringDepth(mlir::Operation *op) {
   if (sched::RingAttr ring = sched::ringOf(op))
     return ring.getStages();

@@ -8,7 +8,7 @@ using namespace attune;
 
 namespace {
 
-/// Shared tiles that are live at one time.
+/// A set of shared tiles that are live at the same time, and the bytes of their rings.
 struct Live {
   int64_t bytes = 0;
   SmallVector<Operation *> tiles;

@@ -16,8 +16,8 @@
 
 namespace attune {
 
-/// The ops whose shared tiles take most memory at any one time, in the order of the kernel. With roles, all shared
-/// tiles are live during the whole kernel, because the roles run concurrently.
+/// The largest set (by bytes) of shared tiles that are live at the same time, as the ops that define the tiles, in
+/// program order. With roles, all shared tiles are live during the whole kernel, because the roles run concurrently.
 llvm::SmallVector<mlir::Operation *> largestLiveTiles(tile::KernelOp kernel);
 
 } // namespace attune

@@ -21,9 +21,9 @@ inline int64_t columnSplits(tile::KernelOp kernel, tile::TileType type) {
   return shares && type.getShape()[1] % (8 * shares) == 0 ? shares : 0;
 }
 
-/// Whether TMA can store the tile of `op`, a `tile.store` or `tile.accumulate` of the consumer role, to global memory
-/// in boxes. The tile must be spread over the warpgroups, and the tensor must have four dimensions. Elements are f32
-/// or, for a store, 16 bits wide.
+/// Whether TMA can store the register tile of `op`, a `tile.store` or `tile.accumulate` of the consumer role, to global
+/// memory in boxes. The tile must be split evenly over the warpgroups (columnSplits), and the tensor must have four
+/// dimensions. Elements must be f32 or, for tile.store, 16 bits wide.
 template <typename Op> bool isStoredInBoxes(tile::KernelOp kernel, Op op) {
   tile::OperandAttr operand = tile::operandOf(op.getView());
   const mlir::Type element = op.getView().getType().getElementType();

@@ -115,7 +115,7 @@ private:
     return cost;
   }
 
-  /// The sums of a kernel with a loop over tiles.
+  /// The gradients that a kernel with a loop over tiles accumulates.
   struct Summed {
     bool dk = false, dv = false, dq = false;
   };

@@ -1,8 +1,8 @@
 //===- BackwardCost.h - Predicts bytes and time of the backward pass ----------===//
 //
-// The cost is a sum over the kernels of AttnToTileBackward.cpp. Bytes are HBM traffic: each tensor is counted once, but
-// a dense bias only in the visited tiles. If dQ is accumulated in memory, its float32 sums are cleared, added to and
-// read. The time of a kernel is the larger of the time of its bytes and the time of its tiles of S:
+// The cost is a sum over the kernels that AttnToTileBackward.cpp creates. Bytes are HBM traffic: each tensor is counted
+// once, but a dense bias only in the visited tiles. If dQ is accumulated in memory, its float32 sums are cleared, added
+// to and read. The time of a kernel is the larger of the time of its bytes and the time of its tiles of S:
 //
 //     products / (rate * efficiency)  +  cycles of a tile  +  cycles of an element  +  cycles of the score
 //
@@ -32,7 +32,7 @@ struct ScoreWork {
   bool needsProduct = true;    ///< whether S = Q K^T must be computed
 };
 
-/// Which of the Savable values are saved.
+/// Which values the forward pass saves for the backward pass, in addition to O and LSE (Savable).
 struct SavedValues {
   bool dropout = false, score = false;
   bool has(Savable value) const { return value == Savable::Dropout ? dropout : score; }
@@ -43,7 +43,7 @@ struct SavedValues {
 /// The properties of a backward pass that the model reads.
 struct BackwardRequest {
   PlanRequest plan;
-  ScoreWork score, withSavedScore; ///< the score's work if no value of the score is saved, and if one is
+  ScoreWork score, withSavedScore; ///< work of the score if it is recomputed; work if a saved score is read
   bool hasScore = true;            ///< whether the score has a float32 value that can be saved
   SavedValues saved = {};          ///< the values whose saving is decided already
 };
@@ -67,11 +67,12 @@ struct BackwardCost {
   double seconds() const;
 };
 
-/// The cost on a GPU of plans that chooseBackwardPlans returned. Gradients of captured tensors are not counted.
+/// The cost on a GPU of a backward pass with `plans` (see chooseBackwardPlans) that reads the values `saved` by the
+/// forward pass. Gradients of captured tensors are not counted.
 BackwardCost backwardCost(const BackwardRequest &request, const BackwardPlans &plans, SavedValues saved = {});
 
-/// The additional seconds of a forward pass if the forward pass writes the values `saved` to memory. Without them the
-/// forward pass takes `seconds` and moves `hbmBytes` between HBM and L2.
+/// The additional seconds that a forward pass takes to write the values `saved` to memory. A forward pass that saves
+/// none of them takes `seconds` and moves `hbmBytes` between HBM and L2.
 double savingSeconds(const BackwardRequest &request, double seconds, double hbmBytes, SavedValues saved);
 
 /// The decision about one value, "lse", "o", "score", "p", "mask" or "dropout": saved or recomputed, and why.
@@ -79,8 +80,9 @@ struct SavingDecision {
   std::string value;
   bool isSaved = false;
   double bytes = 0; ///< memory of the value if saved, for the request's sizes
-  /// How much faster forward and backward pass together are if the value is saved, with the other decisions fixed.
-  /// Negative if saving is slower; empty if the model has no choice.
+  /// How much less time forward and backward pass together take if the forward pass saves the value than if the
+  /// backward pass recomputes the value, with the decisions about other values fixed. Negative if saving is slower;
+  /// empty if the model has no choice.
   std::optional<double> secondsGained = {};
   std::string reason;
   /// "dropout saved, 33554432 bytes, saved 0.210 ms quicker: within the budget"

@@ -33,9 +33,9 @@
 //     dK and dV    (D + Dv) / 2 + tileQ          dK    D / 2 + tileQ
 //     dV           Dv / 2 + tileQ / 2            dQ    D / 2 + tileK
 //
-// so that seven products end at a head dim of 128 and eight at 256. Sums are stored over K, V, Q or dO, which the
-// warpgroup has read. In the form with five products shared memory has the tiles of the first formula, in whole panels of
-// TMA, and these bytes in addition:
+// Therefore the form with seven products fits up to a head dim of 128, and the form with eight up to 256. dK, dV and dQ
+// are stored through the bytes of K, V, Q or dO, which the warpgroup has read. In the form with five products shared
+// memory has the tiles of a loop over queries (see above), in whole panels of TMA, and these bytes in addition:
 //
 //     2 * tileQ * tileK * e                    two stages of dS, which the warpgroups exchange
 //     tileQ * pad16(D) * 4                     dQ of one tile
@@ -72,8 +72,8 @@ struct BackwardPlans {
 };
 
 /// D and Dv as the loop over queries pads them: to multiples of `granularity` (of the matrix instruction). If
-/// warpgroups split the columns of dQ (`splits` > 1), D is padded so that each of them has whole panels of 64 columns
-/// of 16 bits. Dv is padded in the same way if it is more than one panel.
+/// warpgroups split the columns of dQ (`splits` > 1), D is padded so that each warpgroup has whole TMA panels of 64
+/// columns of 16 bits. Dv is then padded in the same way if it is more than one panel.
 struct LoopColumns {
   int64_t d, dv;
 };
@@ -89,16 +89,16 @@ int64_t columnSplitsOf(int64_t tileQ, int64_t warps);
 /// Otherwise each loop gets a plan of warp-level products, and the loop over queries may still have all five products,
 /// as described above. Candidates with more rows a warp are preferred; among these, candidates with wider tiles of the
 /// axis that the loop iterates over, then candidates with more stages. The first candidate is the choice whose
-/// accumulators fit in registers and of which two thread blocks fit on a multiprocessor. If there is none, the choice is
-/// the first candidate that fits the budget.
+/// accumulators fit in registers and of which two thread blocks fit on a multiprocessor. If no candidate meets both
+/// conditions, the choice is the first candidate that fits the budget.
 ///
-/// After the candidates of these rules come tiles that the rules leave out, and the opposite choice of accumulatesDq
-/// where it is legal: only a measurement can prefer them. The plans of the two loops are combined so that pairs come
-/// first whose plans are early candidates of their loops. Plans that accumulate dQ, whose sums depend on the order of
-/// additions, are left out for deterministic gradients.
+/// After the candidates of these rules come tiles that the rules leave out, and plans with the opposite accumulatesDq
+/// where this is legal; only a measurement can prefer such plans. Plans of the loop over queries and of the loop over
+/// keys are combined in pairs; pairs of early candidates come first. Plans that accumulate dQ, whose sums depend on the
+/// order of additions, are left out for deterministic gradients.
 ///
-/// Fields that the request fixes are kept. For the loop over keys, `ofQueries` gives the fixed fields instead, if it is
-/// set. Errors: as in rankPlans, and a fixed field that the backward kernels do not have.
+/// Plan fields that the request fixes are kept; `ofQueries`, if set, gives the fixed fields of the loop over keys
+/// instead. Errors: as in rankPlans, and a fixed field that the backward kernels do not have.
 Expected<std::vector<BackwardPlans>> backwardPlans(const PlanRequest &request,
                                                    const std::optional<PlanChoice> &ofQueries = {});
 /// The first of backwardPlans.

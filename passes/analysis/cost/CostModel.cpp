@@ -23,11 +23,12 @@ using namespace attune;
 // dims of tests/arch. Kernels of equal sizes differ by up to 16 registers. The constants are the largest counts, so
 // that an accepted plan rarely spills.
 static constexpr int addressRegisters = 35; // addresses and strides, coordinates of the lane, the loop and its bounds
-// Rows that are not a multiple of 128-byte panels: fewer address computations can be reused.
+// Added if rows of Q and K are not a multiple of 128-byte panels, where fewer address computations can be reused.
 static constexpr int narrowPanelRegisters = 15;
 // Fragments of Q loaded from shared memory, and the addresses of these loads.
 static constexpr int queryAddressRegisters = 12;
-// Register pressure of these features peaks at different points of the loop: only the largest count is added.
+// The following features of a variant have their peaks of register pressure at different points of the loop, so only
+// the largest count is added.
 static constexpr int boundRegisters = 3;         // index of the first tile and of the first full tile
 static constexpr int listRegisters = 17;         // a list of tiles of a block pattern, with a loop-carried index
 static constexpr int dropoutRegisters = 17;      // round keys and state of Philox
@@ -66,7 +67,7 @@ int64_t attune::splitsOf(const PlanRequest &request, const Plan &plan, const Arc
   if (!plan.splitKeys)
     return 1;
   const int64_t rowTiles = request.batch * request.rowHeads(plan) * request.rowTiles(plan);
-  // Like a launch, this counts the tiles of all keys, even those that the mask excludes.
+  // The launch chooses the number of splits from the tiles of all keys, even of keys that the mask excludes.
   return keySplits(rowTiles, ceilDiv(request.keys, plan.tileK), int64_t(arch.smCount) * std::max(plan.blocksPerSm, 1));
 }
 
@@ -104,8 +105,8 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
     // each row tile reads only the keys that are visible to it.
     const double most = std::max(1.0, std::floor(running * plan.tileQ / 384));
     const double together = std::ceil(B * H / std::ceil(B * H / most));
-    // The next wave of a head runs after the keys of all these heads have been read. The more bytes these keys have,
-    // the smaller is the part that is still in L2.
+    // Between two waves of thread blocks of one head, the keys of all `together` running heads are read. The more bytes
+    // these keys have, the smaller is the part of the head's own keys that is still in L2.
     const double lost = std::min(1.0, together / group * tiles.keyRows / queryTiles * columns * e / room);
     waves = std::max(1.0, keyBytes * together / running / (B * Hkv * headBytes));
     reads = 1 + (waves - 1) * lost;
@@ -116,10 +117,10 @@ static void setBytes(PlanCost &cost, const PlanRequest &request, const Plan &pla
   cost.hbmBytes = cost.hbmReadBytes + cost.writtenBytes;
 }
 
-/// Registers that a variant adds for float32 inputs; `most` is the count for 16-bit inputs. The three TF32 products of
-/// a float32 product set the peak of register pressure, and few of the variant's values are live there. In plans with
-/// one stage, copies start while S is live, so that the variant's values add to the peak. Dropout's random numbers are
-/// live at the peak in every plan.
+/// Registers that the score and mask of a variant add for float32 inputs; `most` is the count for 16-bit inputs. The
+/// three TF32 products of a float32 product set the peak of register pressure, and few values of score and mask are
+/// live there. In plans with one stage, copies start while S is live, so that values of score and mask add to the peak.
+/// Dropout's random numbers are live at the peak in every plan.
 static int apartFromTf32(const PlanRequest &request, const Plan &plan, int most) {
   if (request.dropout)
     return (plan.tileK > 32 ? plan.tileK - 4 : 0) + tf32DropoutRegistersOfSecondRows * (plan.rowTilesPerWarp() - 1);
@@ -128,7 +129,8 @@ static int apartFromTf32(const PlanRequest &request, const Plan &plan, int most)
   return request.findsRows() ? std::max(most, tf32PlaceRegisters) : most;
 }
 
-/// Registers that the variant needs in addition to those of plain attention.
+/// Registers that the variant's score, mask and dropout need in addition to those of plain attention. `narrow`: rows of
+/// Q are not a multiple of 128-byte panels.
 static int variantRegisters(const PlanRequest &request, const Plan &plan, bool narrow) {
   // If O is narrow there are few products to schedule, and ptxas keeps more elements in flight at once.
   const int dv = int(roundUp(request.headDimV, 16)), underWay = std::max(0, 64 - dv) * 3 / 4;
@@ -175,9 +177,9 @@ RoleRegisters attune::roleRegisters(int consumerWarps, int producerWarps, bool s
     const int consumer = std::min(most, (all - producers * least) / consumers / 8 * 8);
     return {std::min((all - consumers * consumer) / producers / 8 * 8, 56), consumer};
   };
-  // A producer thread with 32 registers spills two of them when it searches tables of one tensor for three warpgroups,
-  // and more for four warpgroups. Consumers next to a searching producer need two more registers, for the mask's values
-  // of a row.
+  // A producer thread with 32 registers spills two of them when it searches the per-tile tables of one tensor for the
+  // tiles to visit, for three warpgroups, and spills more for four. Consumers whose producer searches need two more
+  // registers, for the mask's values of a row.
   if (const RoleRegisters roles = split(40);
       searches && values <= 1 && (consumers > 3 || tiles + leastWarpgroupRegisters + 2 <= roles.consumer))
     return roles;
@@ -527,7 +529,7 @@ struct Sharing {
 };
 
 /// The combinations of packed groups and split keys to evaluate. Both help launches with too few row tiles to occupy
-/// all multiprocessors, so they are evaluated only for given sizes (theseSizes) or if a field fixes them.
+/// all multiprocessors. They are evaluated only if the request is for given sizes (theseSizes) or fixes one of the two.
 static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo &arch) {
   const PlanChoice &fixed = request.fixed;
   const bool asked = fixed.packGqa || fixed.splitKeys;
@@ -548,8 +550,8 @@ static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo 
   return result;
 }
 
-/// Adds the candidates that pack the query heads of a key head into one tile, or split the keys over blocks. Each is
-/// added with a deep ring, which keeps memory busy, and with two thread blocks on a multiprocessor, of which one
+/// Adds the candidates that pack the query heads of a key head into one tile, or split the keys over blocks. Deep rings
+/// are among the candidates because they keep memory busy, and two thread blocks a multiprocessor because one block
 /// computes during the prologue and epilogue of the other.
 static void addSharing(std::vector<Plan> &plans, const PlanRequest &request, bool longestFirst) {
   const PlanChoice &fixed = request.fixed;
@@ -626,8 +628,8 @@ std::vector<std::pair<int64_t, int64_t>> attune::rankedLengths(const PlanRequest
   return lengths;
 }
 
-/// The geometric mean of a plan's time over rankedLengths with the same number of tokens: one plan is used for all
-/// lengths.
+/// The geometric mean of a plan's time over rankedLengths, because one plan is used for all lengths. Each length has a
+/// batch size that gives about as many tokens as the request.
 static double mixSeconds(PlanRequest request, const Plan &plan, const ArchInfo &arch) {
   const double tokens = double(request.batch) * request.queries;
   const auto lengths = rankedLengths(request);
@@ -694,7 +696,7 @@ private:
       cost.sharedBytes += buffer.bytes;
   }
 
-  /// Blocks are persistent if shared memory has room for O in addition to Q. Q has two stages if both of them fit.
+  /// Blocks are persistent if shared memory has room for O in addition to Q. Q then has two stages if both stages fit.
   void choosePersistent() {
     plan.persistent = plan.producerWarps && !splits && fixed.persistent.value_or(true);
     plan.queryStages = plan.persistent ? fixed.queryStages.value_or(2) : 1;

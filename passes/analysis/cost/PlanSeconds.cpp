@@ -42,9 +42,9 @@ struct Calibration {
   double launchSeconds;
   double memoryLatency;  ///< seconds from the start of a copy to the arrival of its bytes, under load
   double combineSeconds; ///< time of the kernel that combines the splits of the keys
-  double splitsSeconds;  ///< additional time of that kernel for each `splitsAtOnce` splits
+  double splitsSeconds;  ///< additional time of the combining kernel for each `splitsAtOnce` splits
 };
-/// The constants for kernels with producer warps.
+/// Measured constants of the model for kernels with producer warps.
 struct WarpgroupCalibration {
   double softmaxAlu;      ///< instructions of an element that `warpgroupCycles` does not count: maxima, packs, moves
   double aluShare;        ///< fraction of arithmetic that does not overlap with wgmma and special functions
@@ -63,7 +63,7 @@ struct WarpgroupCalibration {
   double stageCycles;      ///< cycles of a tile to release and refill the stages of rings
   double thirdStageCycles; ///< part of stageCycles that a third stage hides
   double maskShare;        ///< factor on the arithmetic of a mask, which overlaps with nothing
-  double nextTileCycles;   ///< cycles between two row tiles of a persistent block; the next tile's copies have begun
+  double nextTileCycles;   ///< cycles between two row tiles of a persistent block, which has begun the next copies
   double blockCycles;      ///< cycles of a block's prologue and epilogue
   double ownTiles; ///< fraction of a tile's time that a warpgroup saves if it skips a tile masked for all of its rows
   double lastRows; ///< idle time of an SM at the end of the kernel, as a fraction of a row tile's time
@@ -153,13 +153,14 @@ struct TileCycles {
   double mma, special, alu, shared; ///< busy cycles of each unit for one tile
   double maskAlu;                   ///< arithmetic of the mask for one partial tile
   double tile;                      ///< time of one tile, with overlapping units
-  double maskOfTile;                ///< additional time of a partial tile
+  double maskOfTile;                ///< additional time of a partial tile, to evaluate the mask
   double block;                     ///< a thread block's prologue and epilogue
 };
 } // namespace
 
-/// The tile counts for the time of a warpgroup. A tile that the warpgroup skips, because all keys of the tile are
-/// masked for the warpgroup's own 64 rows, saves only the part `warpgroupCalibration.ownTiles` of a tile's time.
+/// The counts of visited tiles from which the time of one warpgroup is predicted. A tile that the warpgroup skips,
+/// because all keys of the tile are masked for the warpgroup's own 64 rows, saves only the part
+/// `warpgroupCalibration.ownTiles` of a tile's time.
 static TileCount ownTiles(const PlanRequest &request, const Plan &plan, const TileCount &tiles) {
   const bool passes =
       request.tiles || request.mask.kind == MaskShape::Kind::Band || request.mask.kind == MaskShape::Kind::Rows;
@@ -234,8 +235,8 @@ static void setGpuSeconds(PlanCost &cost, const PlanRequest &request, const Plan
   const double cycles = busiestCycles(request, plan, tiles, arch, of);
   double seconds = std::max(cycles / clock, cost.hbmSeconds);
   if (plan.producerWarps && (plan.packGqa || plan.splitKeys)) {
-    // Memory throughput is limited by latency: bytes in flight divided by memoryLatency. The computation overlaps with
-    // the copies only in part, so the two times are combined by a 4-norm.
+    // Latency limits the memory throughput to the bytes in flight divided by memoryLatency. The computation overlaps
+    // with the copies only in part, so the times of computation and memory are combined by a 4-norm.
     const double tileBytes = double(plan.tileK) * (request.headDim + request.headDimV) * request.elementBytes;
     const double onTheirWay = arch.smCount * std::max(plan.blocksPerSm, 1) * plan.stages * tileBytes;
     const double memory = std::max(cost.hbmSeconds, cost.hbmReadBytes * calibration.memoryLatency / onTheirWay);
@@ -330,7 +331,8 @@ WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// The number of panels, and so of TMA boxes, that a row is split into.
+/// The number of panels, and so of TMA boxes, that a row is split into. `singleRows`: TMA copies one box a row, as at
+/// the end of a sequence within a tile.
 static double boxesOfRow(int64_t rowBytes, bool singleRows = false) {
   return double(ceilDiv(rowBytes, sched::panelForBoxes(rowBytes, singleRows)));
 }

@@ -8,8 +8,9 @@
 
 namespace attune {
 
-/// Sets the seconds of each unit and of the kernel, the limiting unit, and how busy each unit is. The HBM bytes of
-/// `cost` must be set before; for the CPU target `cost.sharedBytes` must be set too.
+/// Sets in `cost` the seconds of each hardware unit and of the kernel, the limiting unit, and how busy each unit is,
+/// for the visited tiles `tiles`. The HBM bytes of `cost` must be set before, and for the CPU target `cost.sharedBytes`
+/// too.
 void setSeconds(PlanCost &cost, const PlanRequest &request, const Plan &plan, const TileCount &tiles,
                 const ArchInfo &arch);
 

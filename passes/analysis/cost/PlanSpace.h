@@ -32,7 +32,7 @@ inline constexpr int planSpaceVersion = 2;
 /// are ranked as if 3% slower. Rejected plans are left out. Errors as in rankPlans.
 Expected<std::vector<RankedPlan>> planSpace(const PlanRequest &request);
 
-/// What a measurement is of: the plan of a forward pass, or the plans of the loops of a backward pass.
+/// What tuning measures: a forward pass with one plan, or a backward pass with a plan for each of its loops.
 using PassPlan = std::variant<Plan, BackwardPlans>;
 
 /// A plan that tuning may measure, and its predicted time; 0 where the model predicts none.
@@ -41,16 +41,17 @@ struct PredictedPlan {
   double seconds = 0;
 };
 
-/// `plans` by predicted time, which is not predicted for the CPU. The constants of the model are fitted to the plans that
-/// it chooses, so that times count as equal that differ by less than 25% from that of the first plan; such plans keep
-/// their order. Precondition: `plans` is not empty.
+/// Sorts `plans` by predicted time in steps of a factor of 1.25 from the time of the first plan. Plans within a step
+/// keep their order, because the model is fitted to the plans that it chooses only. For the CPU no time is predicted,
+/// and all plans keep their order. Precondition: `plans` is not empty.
 std::vector<PredictedPlan> rankBackward(const BackwardRequest &request, const std::vector<BackwardPlans> &plans);
 
 /// Returns, as one line of text, all properties of a program that the cost model reads, except sizes, budget and
 /// architecture. Programs with the same features use the same measurements. The features of a mask whose shape depends
 /// on lengths are computed for the request's lengths, so only compare features of requests with the default sizes.
 std::string planFeatures(const PlanRequest &request);
-/// The same for a backward pass: "backward ...".
+/// Returns, as one line "backward ...", all properties of a backward pass that the cost model reads, except sizes,
+/// budget and architecture.
 std::string planFeatures(const BackwardRequest &request);
 
 } // namespace attune

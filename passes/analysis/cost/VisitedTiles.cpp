@@ -84,10 +84,11 @@ private:
     return {tiles, tiles - std::min(fullTiles, tiles), tiles * tileK - (readsLast ? keyTiles * tileK - Sk : 0)};
   }
 
-  /// The four ends of the intervals above for row 0, before clamping.
+  /// Begin and end of the keys visible to some query, then begin and end of the keys visible to every query. All four
+  /// are those of row 0 of tiles, before clamping.
   std::array<int64_t, 4> ends() const { return {-left, tileQ + right, tileQ - 1 - left, right + 1}; }
-  /// The keys at which an end is clamped or crosses the prefix. Because of rounding to tiles, ends within two tiles of
-  /// these keys count as near.
+  /// The keys at which an end of a row's visible keys (ends()) is clamped or crosses the prefix. Because of rounding to
+  /// tiles, ends within two tiles of these keys count as near.
   std::array<int64_t, 3> cuts() const { return {0, prefix, Sk}; }
 
   /// The rows of tiles, in ascending order, at which an end comes near one of cuts() or moves away from it. The last
@@ -112,7 +113,9 @@ private:
     return false;
   }
 
-  /// Adds the counts of `rows`, where counts grow by a constant from each row to the row `period` rows later.
+  /// Adds the numbers of visited and of partial tiles of the tile rows `rows` to `sums`. From each row to the row
+  /// `period` rows later these numbers grow by a constant, so that two rows for each of the `period` residues give the
+  /// sum over all rows.
   void add(Sums &sums, Range rows, int64_t period) const {
     for (int64_t i = rows.begin; i < std::min(rows.begin + period, rows.end); ++i) {
       const Row first = row(i);
@@ -249,7 +252,8 @@ TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t ti
     const TileMap &map = *request.tiles;
     if (map.queries == request.queries && map.keys == request.keys)
       return countMap(map, tileQ, tileK);
-    // For other lengths the fraction of visited tiles of the known lengths is used.
+    // The request's map of visited tiles is for other lengths than the request's, so only the map's fraction of visited
+    // tiles is used.
     request.mask = MaskShape::partly(double(map.visited()) / std::max(1.0, double(map.all())));
   }
   if (request.mask.kind == MaskShape::Kind::Full || request.mask.kind == MaskShape::Kind::Band)
@@ -259,7 +263,7 @@ TileCount attune::countTiles(const PlanRequest &asked, int64_t tileQ, int64_t ti
     for (const MaskRows &rows : all)
       if (rows.queries == request.queries && rows.keys == request.keys)
         return countRows(rows, tileQ, tileK);
-    // For other lengths the fraction of visited tiles of the first known lengths is used.
+    // No element of mask.rows is for the request's lengths, so the first element's fraction of visited tiles is used.
     const MaskRows &known = all.front();
     const double tiles = double(ceilDiv(known.queries, tileQ)) * double(ceilDiv(known.keys, tileK));
     request.mask.fraction = countRows(known, tileQ, tileK).visited / std::max(tiles, 1.0);
@@ -286,10 +290,10 @@ static double keysSeen(const MaskRows &of, size_t first, size_t last) {
   return seen;
 }
 
-static constexpr double clearly = 1.3; ///< factor from which one half of a mask counts as longer than the other
+static constexpr double clearly = 1.3; ///< ratio from which one half of a mask counts as having more visible elements
 
-/// The rows of the longest sequence. With a sliding window the first rows see fewer keys than later rows. These first
-/// rows weigh least in a long sequence.
+/// The element of mask.rows for the most queries. With a sliding window the first rows see fewer keys than later rows,
+/// and these first rows weigh least in a long sequence.
 static const MaskRows &longestOf(const MaskShape &mask) {
   return *std::ranges::max_element(*mask.rows, {}, &MaskRows::queries);
 }
@@ -299,7 +303,7 @@ bool attune::firstKeysAreSeenMost(const MaskShape &mask) {
     return lastRowsSeeMost(mask);
   const MaskRows &longest = longestOf(mask);
   const int64_t half = longest.keys / 2;
-  int64_t first = 0, last = 0; // pairs of a row and a visible key of each half
+  int64_t first = 0, last = 0; // (row, visible key) pairs in the first and in the last half of the keys
   for (const std::vector<MaskRows::Keys> &row : longest.rows)
     for (const MaskRows::Keys &keys : row) {
       first += std::max<int64_t>(std::min(keys.end, half) - keys.begin, 0);

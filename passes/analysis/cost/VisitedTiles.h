@@ -16,9 +16,10 @@ struct TileCount {
   std::optional<double> distinctKeys = {}; ///< different rows of K that are read; unset: about all of them
 };
 
-/// Counts the tiles for the request's mask and lengths. With request.tiles the count is exact for the lengths of that
-/// map, if the map's tile sizes divide tileQ and tileK. Otherwise the count is exact except for MaskShape::Fraction,
-/// and for MaskShape::Rows at lengths that it has no rows for; these give expected values.
+/// Counts the tiles of tileQ x tileK for the request's mask and lengths. The counts are expected values for
+/// MaskShape::Fraction, for MaskShape::Rows at lengths without an element of `rows`, and for request.tiles at lengths
+/// other than those of the map. All other counts are exact, for request.tiles if the map's tile sizes divide tileQ and
+/// tileK.
 TileCount countTiles(const PlanRequest &request, int64_t tileQ, int64_t tileK);
 
 /// Whether the last rows see clearly more keys than the first rows. The tile scheduler then starts with the last row

@@ -68,7 +68,7 @@ std::optional<bool> FloatRanges::holds(Value condition) {
     return compare(comparison);
   if (!definition || !condition.getType().isInteger(1) || !isa<arith::AndIOp, arith::OrIOp>(definition))
     return std::nullopt;
-  // One operand with the value `decides` decides the result.
+  // One true operand makes `or` true, and one false operand makes `and` false.
   const bool decides = isa<arith::OrIOp>(definition);
   const std::optional<bool> x = holds(definition->getOperand(0)), y = holds(definition->getOperand(1));
   if (x == decides || y == decides)

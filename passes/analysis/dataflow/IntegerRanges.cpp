@@ -16,8 +16,8 @@ using IntegerRange = attune::mask::Range;
 namespace attune {
 
 constexpr int64_t mostThreads = 1024, warpLanes = 32;
-/// How often a range may grow to the next threshold. If the range grows once more, the end that grows becomes that of
-/// i32.
+/// How often a range may grow to the next threshold. If the range grows once more, the growing end is set to the least
+/// or the greatest i32.
 constexpr int mostGrowths = 6;
 
 static bool isI32(Value value) { return value.getType().isInteger(32); }
@@ -114,7 +114,7 @@ void IntegerRanges::visitLoop(Operation *op) {
   }
 }
 
-/// The counter of a loop is below the loop's bound in the body.
+/// Sets the range of the tile index of `loop`: in the loop's body the index is below the loop's bound.
 void IntegerRanges::visitCounter(sched::ForTilesOp loop) {
   const Value first = loop.getInits()[0], bound = loop.getBound(), next = loop.getNext().getValues()[0];
   if (!isKnown(first) || !isKnown(bound))

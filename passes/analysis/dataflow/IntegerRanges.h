@@ -4,9 +4,9 @@
 // of a launch (extents of axes, threads of a block), loop bounds, loop-carried values and messages between roles.
 //
 // The analysis visits all ops of the kernel again and again until no range changes (a fixpoint iteration with
-// widening). Where a range grows, the end that grows moves to the next constant of the kernel or to a number adjacent
-// to the constant, because loops compare values such as ring stages with constants. After a few such steps the end
-// becomes that of i32.
+// widening). Where a range grows, its growing end moves to the next constant of the kernel or to a number adjacent to
+// the constant, because loops compare values such as ring stages with constants. After a few such steps this end is set
+// to the limit of i32.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,8 +30,8 @@ public:
   mask::Range exact(mlir::Operation *op) const;
 
 private:
-  /// Extends the ranges of the results of `op`, and those of the arguments of its body, by the numbers that they may be
-  /// according to the ranges known now.
+  /// Extends the ranges of the results and body arguments of `op` by the values that follow from the ranges known so
+  /// far.
   void visit(mlir::Operation *op);
   void visitLoop(mlir::Operation *op);
   void visitCounter(sched::ForTilesOp loop);
@@ -56,7 +56,7 @@ private:
 
   llvm::StringSet<> tiledAxes;           ///< axes whose extent a launch limits to mask::maxExtent
   llvm::SmallVector<int64_t> thresholds; ///< ascending: constants of the kernel, and their neighbours
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<sched::SendOp>> sends; ///< by the shared tile
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<sched::SendOp>> sends; ///< by the shared tile of the message
   llvm::DenseMap<mlir::Value, Known> ranges;
   bool changed = false;
 };

@@ -1,6 +1,7 @@
 //===- Lifetimes.h - Live ranges of shared buffers ---------------------------===//
 //
-// sched-assign-shared-memory assigns offsets by live ranges, and sched-verify checks the offsets against them.
+// The pass sched-assign-shared-memory assigns shared-memory offsets by these live ranges, and sched-verify checks the
+// offsets against the live ranges.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -57,8 +58,8 @@ struct Lifetime {
     return lifetime;
   }
 
-  /// The buffer whose bytes this buffer reuses (`sched.shared over`), or null. Each warpgroup has read its rows of the
-  /// reused buffer before it writes its rows of this buffer.
+  /// The buffer whose bytes this buffer reuses (`sched.shared over`) although both are live, or null. The reuse is safe
+  /// because each warpgroup has read its rows of the reused buffer before it writes its rows of this buffer.
   sched::SharedOp over() const {
     mlir::Value over = sched::SharedOp(buffer).getOver();
     return over ? over.getDefiningOp<sched::SharedOp>() : nullptr;

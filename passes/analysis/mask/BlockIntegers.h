@@ -2,7 +2,8 @@
 //
 // A `Linear` is a sum coefficient * value + ... + constant of integers that are uniform over the thread block, with a
 // range in which the sum lies in every launch. With a builder, an operation that a sum cannot express (division, min,
-// max, comparison) is emitted as IR, and its result is a new base value. Without a builder, every integer is a number.
+// max, comparison) is emitted as IR, and its result is a new value to be summed. Without a builder, every integer is a
+// number.
 //
 //     q0 in [0, 2^30), Sq in [0, 2^30]
 //     add(q0, 128)                     1 * q0 + 128                in [128, 2^30 + 128)
@@ -31,7 +32,7 @@ using mlir::Value;
 
 /// Upper bound of Sq, Sk and |qOffset|; runtime/Launch.cpp checks the bound.
 constexpr int64_t maxExtent = int64_t(1) << 30;
-/// Upper bound of the magnitude of a term and of a constant, so that a sum of a few terms fits in i64.
+/// Upper bound of the magnitude of each term and constant of a Linear, so that a sum of a few terms fits in i64.
 constexpr int64_t maxTerm = int64_t(1) << 58;
 
 using Wide = __int128;
@@ -42,7 +43,7 @@ struct Range {
   bool isPoint() const { return lo == hi; }
 };
 
-/// The smallest range that holds both.
+/// The smallest range that contains the ranges a and b.
 inline Range hull(Range a, Range b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
 
 constexpr Range int32Range = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
@@ -50,8 +51,8 @@ constexpr Range int64Range = {std::numeric_limits<int64_t>::min(), std::numeric_
 
 Range rangeOf(Type type);
 
-/// An integer that is uniform over the thread block: the sum of coefficient * base over `terms`, plus `constant`. Its
-/// value lies in `range`.
+/// An integer that is uniform over the thread block: the sum of coefficient * SSA value over `terms`, plus `constant`.
+/// The integer lies in `range`.
 struct Linear {
   SmallVector<std::pair<Value, int64_t>, 3> terms;
   int64_t constant = 0;
@@ -59,7 +60,7 @@ struct Linear {
   /// Set by numeric evaluation only: the integer depends on a launch value that is not given, such as a run-time
   /// scalar.
   bool unknown = false;
-  /// The integer may be too large for sums in i64; any arithmetic on it gives unboundedLinear().
+  /// The integer may be too large for sums in i64; any arithmetic on it gives an integer without a known bound.
   bool tooLarge = false;
 
   bool isConstant() const { return terms.empty() && !unknown && !tooLarge; }
@@ -87,16 +88,16 @@ public:
   Value toI1(const Condition &condition);
 
 protected:
-  /// Returns `base` as an SSA value in the kernel's body, outside of maps; called when a sum that contains `base` is
-  /// emitted.
+  /// `base`, a value that is a term of sums, as an SSA value in the kernel's body, outside of maps. Called when a sum
+  /// that contains `base` is emitted.
   virtual Value atBlock(Value base) = 0;
 
   Linear base(Value value, Range range);
   static Linear unknownLinear();
-  /// An integer without a known bound (`tooLarge`, no terms). A single base value that is too large for sums keeps its
-  /// term instead; see isWide.
+  /// An integer without a known bound (`tooLarge`, no terms). A single SSA value that is too large for sums, such as an
+  /// i64 scalar, keeps its term instead; see isWide.
   static Linear unboundedLinear();
-  /// Whether `x` is a single base value that is too large for sums. Such an i64 can be compared but not computed with.
+  /// Whether `x` is a single SSA value that is too large for sums. Such an i64 can be compared but not computed with.
   static bool isWide(const Linear &x);
 
   Linear scale(const Linear &x, int64_t factor);
@@ -129,7 +130,8 @@ protected:
 
   OpBuilder *builder;
   Location loc;
-  /// A known bound x - y <= most on two base values that is tighter than their ranges imply.
+  /// A known bound x - y <= most on two SSA values that are terms of sums. The bound is tighter than the ranges of x
+  /// and y imply.
   struct Difference {
     Value x, y;
     int64_t most;
@@ -143,7 +145,7 @@ private:
     return reinterpret_cast<const void *>(uintptr_t(predicate));
   }
 
-  /// The minimum and the maximum of coefficient * base for `term`.
+  /// The minimum and the maximum of `term`, an SSA value and its coefficient in a sum: of coefficient * value.
   std::pair<Wide, Wide> termRange(std::pair<Value, int64_t> term) const;
   void setRange(Linear &x) const;
   template <typename OpTy> Linear extreme(const Linear &x, const Linear &y, bool maximum);

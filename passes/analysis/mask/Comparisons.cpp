@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// Whether the form is no tighter than the full range of i32.
+/// Whether nothing is known about a value with the form `x` (linear function of q and k) but that it is an i32.
 static bool isVague(const Form &x) {
   return !x.looped && !x.fixed && x.lo.isConstant() && x.hi.isConstant() && x.lo.constant <= int32Range.lo &&
          x.hi.constant >= int32Range.hi;
@@ -17,7 +17,7 @@ static bool isVague(const Form &x) {
 Verdict Visibility::compare(Form x, Form y, bool strictly) {
   if (isVague(x) || isVague(y))
     return unknown<Verdict>();
-  // Subtracting y from x cancels the multiples of a position that x and y have in common.
+  // Subtracting y from x cancels the multiples of a position (q or k) that x and y have in common.
   if (((x.looped && y.looped) || (x.fixed && y.fixed)) && (!x.looped || !y.looped || x.divisor == y.divisor)) {
     x = sum(x, signedForm(y, true), int64Range);
     y = exactly(constantOf(0), {0, 0});
@@ -48,8 +48,9 @@ template <typename Set> Set Visibility::atMost(Side x, Side y, int64_t slack) {
       parts = {{definition->getOperand(0)}, {definition->getOperand(0), true}};
     } else if (isa<arith::SelectOp>(definition) && std::is_same_v<Set, Bounds> &&
                !isVague(form(definition->getOperand(1))) && !isVague(form(definition->getOperand(2)))) {
-      // Each operand of the select is compared where the select's condition picks that operand. Only Bounds need this
-      // split: for a Verdict, choiceForm() already takes the select's condition into account.
+      // Each operand of the select is compared where the select's condition picks that operand. Only Bounds (intervals
+      // of the looped axis) need this split: for a Verdict (about one tile), choiceForm() already takes the condition
+      // into account.
       --splits;
       auto where = [&](bool not_, Side chosen) {
         return conjunction(visit<Set>(definition->getOperand(0), not_),
@@ -118,12 +119,14 @@ Bounds Visibility::solve(const Form &x) {
     Interval result;
     int64_t factor = std::abs(x.looped);
     if (x.looped > 0) {
-      // factor * trunc(l / n) + rest <= 0 holds if and only if trunc(l / n) <= floor(-rest / factor). The interval ends
-      // at the first l with a larger quotient, floor(-rest / factor) + 1.
+      // With l the position along the looped axis and n = x.divisor, factor * trunc(l / n) + rest <= 0 holds if and
+      // only if trunc(l / n) <= floor(-rest / factor). The interval ends at the first l with a larger quotient,
+      // floor(-rest / factor) + 1.
       Linear end = scale(rest, -1);
       result.hi = firstIndex(factor == 1 ? addConstant(end, 1) : quotient(addConstant(end, factor), factor), x.divisor);
     } else {
-      // -factor * trunc(l / n) + rest <= 0 holds if and only if trunc(l / n) >= ceil(rest / factor).
+      // With l the position along the looped axis and n = x.divisor, -factor * trunc(l / n) + rest <= 0 holds if and
+      // only if trunc(l / n) >= ceil(rest / factor).
       result.lo = firstIndex(factor == 1 ? rest : quotient(addConstant(rest, factor - 1), factor), x.divisor);
     }
     if ((result.lo && result.lo->tooLarge) || (result.hi && result.hi->tooLarge))

@@ -10,7 +10,8 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// Moves ops of the domain's regions that do not depend on the tile index to before the domain.
+/// Moves ops of the domain's regions, which test a tile or a group of tiles, to before the domain if the ops do not
+/// depend on the index of the tile or group.
 static void hoistFromRegions(tile::DomainOp domain) {
   for (Region &region : domain->getRegions())
     for (Block &body : region)
@@ -48,14 +49,14 @@ static bool isSomewhereFull(const VisitedPart &part) {
   return !(part.fullBegin == part.fullEnd) && !(part.fullBegin == part.end);
 }
 
-/// How many conditions that depend on both q and k the bounds kernel may evaluate for every pair (q, k). Each condition
-/// costs a loop over all pairs and a table in global memory.
+/// How many conditions that depend on both q and k the bounds kernel, which runs before the attention kernel, may
+/// evaluate for every pair (q, k). Each condition costs a loop over all pairs and a table in global memory.
 static constexpr size_t mostCounted = 8;
 
 namespace {
 
-/// Writes one tile.domain: the ends of its segments, the `where` region that tests a tile, and the `groups` region that
-/// tests 32 tiles.
+/// Writes one tile.domain: the ends of its segments (ranges of tiles), the `where` region that tests a tile, and the
+/// `groups` region that tests 32 tiles.
 class DomainWriter {
 public:
   DomainWriter(OpBuilder &builder, attn::AttentionOp op, const BlockValues &values)
@@ -64,15 +65,15 @@ public:
   tile::DomainOp write(FullBy fullBy) {
     const Visibility::RowConjuncts ofRow = rowConjuncts(builder, op, values);
     chooseByTile(ofRow.loose);
-    // With FullBy::Rest, a tile in which only cuts mask elements counts as full, because each cut is applied by a
-    // tile.map with a condition of its own.
+    // With FullBy::Rest, a tile in which only cuts (conditions that end each row's keys at one side, as q >= k) mask
+    // elements counts as full, because each cut is applied by a tile.map with a condition of its own.
     const std::vector<VisitedPart> parts = fullBy == FullBy::Rest ? analysis.tilesBy(ofRow.rest, false)
                                            : analysis.judgedByTile().empty()
                                                ? analysis.tiles()
                                                : analysis.tilesBy(analysis.conjuncts(), true);
     hasFull = llvm::any_of(parts, isSomewhereFull);
-    // writeWhere() is called before writeSegments(), because it clears `hasFull` if the `where` region shows no tile to
-    // be full. No segment is full then.
+    // writeWhere() comes before writeSegments(), which reads `hasFull`: writeWhere() clears `hasFull` if the `where`
+    // region never finds a full tile, so that no segment is full.
     writeWhere();
     for (const VisitedPart &part : parts)
       writeSegments(part);
@@ -97,8 +98,8 @@ public:
 
 private:
   /// Creates the entry block of a region of the domain. The region's arguments are the tile index and, if the domain is
-  /// repeated for each head of a group, the number of the repetition. Returns the tile index, and `values` with h set
-  /// to the repetition's head.
+  /// repeated for each head of a GQA group, the number of the repetition. Returns the tile index, and `values` with h
+  /// set to the repetition's head.
   std::pair<Value, BlockValues> ask(Region &region, BlockValues values) {
     Value index = builder.createBlock(&region, {}, builder.getI32Type(), loc)->getArgument(0);
     if (values.firstHead) {
@@ -108,8 +109,8 @@ private:
     return {index, values};
   }
 
-  /// Chooses the conjuncts that `where` tests for each tile: those conjuncts in `loose` (conjuncts that intervals of a
-  /// row do not describe exactly) whose test can skip tiles.
+  /// Chooses the conjuncts that the `where` region tests for each tile. `loose` are the conjuncts that intervals of a
+  /// row do not describe exactly; chosen are those of them whose test can skip tiles.
   void chooseByTile(ArrayRef<Conjunct> loose) {
     OpBuilder::InsertionGuard guard(builder);
     Region scratch;
@@ -174,9 +175,9 @@ private:
     writeGroups();
   }
 
-  /// Writes the `groups` region, which tests a group of 32 tiles with one load. The region contains the conditions that
-  /// read per-tile tables of the looped axis. Tables over both axes have no version for groups, and conditions without
-  /// table reads are cheap to test for each tile.
+  /// Writes the `groups` region, which tests a group of 32 tiles at once. The region contains the conditions that read
+  /// per-tile tables of the looped axis, which also have an entry for each group. Tables over both axes have no entries
+  /// for groups, and conditions without table reads are cheap to test for each tile.
   void writeGroups() {
     if (values.part)
       return;
@@ -246,8 +247,8 @@ Value attune::buildDomain(OpBuilder &builder, attn::AttentionOp op, const BlockV
   DomainWriter writer(builder, op, values);
   tile::DomainOp domain = writer.write(fullBy);
 
-  // Folding can leave table reads unused. Dead reads are erased, and only tables that are still read are added to
-  // `bounds`.
+  // Folding can leave reads of per-tile tables unused. Dead reads are erased, and only tables that are still read are
+  // added to `bounds`.
   SmallVector<Operation *> made;
   for (Operation &op :
        llvm::make_range(before ? std::next(Block::iterator(before)) : block->begin(), Block::iterator(domain)))
@@ -289,8 +290,8 @@ struct ScratchBlock {
 };
 } // namespace
 
-/// The same values with `anyTile` as the fixed tile and `looped` as the looped axis. The callers' results do not depend
-/// on which tile is fixed.
+/// Returns `values` with `looped` as the looped axis and a tile that begins at `anyTile` as the fixed tile. The results
+/// of the callers do not depend on which tile is fixed.
 static BlockValues loopingOver(MaskAxis looped, BlockValues values, Value anyTile) {
   values.q0 = looped == MaskAxis::Keys ? anyTile : Value();
   values.k0 = looped == MaskAxis::Keys ? Value() : anyTile;
@@ -352,8 +353,9 @@ SmallVector<Value, 2> attune::emitHull(OpBuilder &builder, attn::AttentionOp op,
   return {first, tile::named(arith::SelectOp::create(builder, loc, exists, last, zero), "own_end")};
 }
 
-/// Ranges of looped indices: the conjuncts `rest` mask nothing of one warpgroup's rows in a tile that begins in one of
-/// these ranges. No tables are read. A tile that is partial for the thread block may be full for a warpgroup.
+/// Ranges of looped indices in which the conjuncts `rest` mask nothing of one warpgroup's rows: every tile that begins
+/// in one of these ranges is full for the warpgroup, although the tile may be partial for the thread block. No per-tile
+/// tables are read.
 static SmallVector<std::pair<Value, Value>> fullPositions(OpBuilder &builder, attn::AttentionOp op,
                                                           const BlockValues &values, ArrayRef<Conjunct> rest) {
   SmallVector<std::pair<Value, Value>> full;
@@ -380,14 +382,15 @@ MaskSplit attune::splitMask(OpBuilder &builder, attn::AttentionOp op, const Bloc
   auto add = [&](ArrayRef<Conjunct> conjuncts, bool begins, bool ends) {
     Interval full = analysis.fullInterval(conjuncts);
     full = begins == ends ? analysis.withBothEnds(full) : analysis.withOneEnd(full, begins);
-    // Each end is a cut of its own: for a tile.map that compares both ends, the device compiler uses an additional
-    // register for each element.
+    // Each end of a row's visible interval is a cut, a condition with a tile.map of its own: for one tile.map that
+    // compares both ends, the device compiler uses an additional register for each element.
     if (begins)
       split.cuts.push_back({llvm::to_vector(conjuncts), analysis.beginOf(full, "full_from"), {}});
     if (ends)
       split.cuts.push_back({llvm::to_vector(conjuncts), {}, analysis.endOf(full, "full_to")});
   };
-  // There is always a cut for the upper end, because the looped axis ends for every row.
+  // There is always a cut (a condition with a tile.map of its own) for the upper end of each row's visible interval,
+  // because the looped axis ends for every row.
   add(ofRow.upper, false, true);
   if (!ofRow.lower.empty())
     add(ofRow.lower, true, false);

@@ -24,12 +24,12 @@ using namespace attune::mask;
 
 /// Floats are clamped to this magnitude, which is above the magnitude of every compared integer (at most 2^32).
 static constexpr float mostFloat = 0x1p33F;
-/// -noInteger is below and noInteger is above every compared integer and every clamped float.
+/// A bound that no compared integer and no clamped float reaches: -noInteger is below and noInteger above all of them.
 static constexpr int64_t noInteger = int64_t(1) << 34;
 static constexpr mask::Range comparedIntegers = {-(int64_t(1) << 32), int64_t(1) << 32};
 /// From this magnitude on, some integers are not representable as float.
 static constexpr float lastExact = 0x1p24F;
-/// x - |x| * toPrevious is the float before x.
+/// x - |x| * toPrevious is the largest float below x.
 static constexpr float toPrevious = 0x1.000002p-24F;
 
 /// The last integer whose float is below the constant y.
@@ -115,7 +115,7 @@ bool Visibility::comparesByTable(arith::CmpFOp compare) {
 }
 
 template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, bool negate) {
-  // One side is a converted integer; the other side is uniform or bounded by a per-tile table.
+  // One side is a converted integer; the other side is one float for the whole tile, or is bounded by a per-tile table.
   for (bool right : {false, true}) {
     Value integer = integerOf(right ? y : x), other = right ? x : y;
     if (!integer || isUniform(integer) || !form(integer).values.within(comparedIntegers))
@@ -123,7 +123,8 @@ template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, 
     auto ends = floatEnds(other);
     if (!ends)
       continue;
-    // With the integer i on the left, the comparison is i <= last; on the right it is i >= last + 1. `last` for NaN is
+    // With the integer i on the left, the comparison is i <= last, where `last` is the last integer whose float fulfils
+    // it. On the right it is i >= last + 1, where `last` is the last integer whose float does not. `last` for NaN is
     // chosen so that the comparison holds for no i.
     auto lastOf = [&](Value end) {
       return lastInteger(end, right ? !strictly : strictly, right ? noInteger : -noInteger);
@@ -144,8 +145,8 @@ template <typename Set> Set Visibility::isLess(Value x, Value y, bool strictly, 
                                                 x, y);
   };
   Value any = compare(a->first, b->second), all = compare(a->second, b->first);
-  // For a tile that contains NaN the table has the bounds -inf and inf. No comparison with NaN holds, so a comparison
-  // holds for all elements of the tile (`all`) only if the bounds are finite.
+  // For a tile that contains NaN, the per-tile table has the bounds -inf and inf. No comparison with NaN holds, so a
+  // comparison holds for all elements of the tile (`all`) only if the bounds are finite.
   auto require = [&](Value end, Value of) {
     if (isUniform(of))
       return;

@@ -1,9 +1,9 @@
 //===- MaskAnalysis.h - Which K tiles a Q tile visits under a mask, or vice versa -----===//
 //
-// Interval analysis of the mask region. One axis is fixed: a tile of queries, or a tile of keys. The other is looped
-// over. For the rows of the fixed tile the analysis finds two unions of intervals of the looped axis, as SSA values
-// computed once per block: `hull`, outside which nothing is visible to any of the rows, and `full`, inside which
-// everything is visible to all of them.
+// Interval analysis of the mask region. A thread block holds one tile of an axis, queries or keys (the fixed axis), and
+// loops over tiles of the other axis (the looped axis). For the rows of the fixed tile the analysis finds two unions of
+// intervals of the looped axis, as SSA values computed once per block: `hull`, outside which nothing is visible to any
+// of the rows, and `full`, inside which everything is visible to all rows.
 //
 //     a tile of queries [q0, end) over keys
 //     causal:                       hull [0, end)                 full [0, q0 + 1)
@@ -20,8 +20,8 @@
 //     slidingWindow(l, r):          hull [k0 - r, end + l)        full [end - 1 - r, k0 + l + 1)
 //     keyPadding(lengths):          hull all if k0 < lengths[b]   full all if end <= lengths[b]
 //
-// With a query offset, row q has the position q + qOffset. Intervals above are in positions; intervals over query rows
-// are these minus the offset. The intervals of the hull are clamped to the looped axis, rounded to tiles and sorted.
+// With a query offset, row q has the position q + qOffset. The intervals above are in positions; intervals over query
+// rows are shifted by -qOffset. The intervals of the hull are clamped to the looped axis, rounded to tiles and sorted.
 // The results are segments of tiles, of which the part inside the full intervals is full:
 //
 //     keys     0 ........ hull.lo ...... full.lo ............ full.hi ...... hull.hi ...... Sk
@@ -41,7 +41,7 @@
 // comparisons. `and` intersects intervals, `or` unites them. Two intervals are merged if they overlap or touch in every
 // launch, or if they belong to the hull and no tile fits into the gap between them. A union keeps at most four
 // intervals; a fifth interval is merged with the fourth. In `hull`, the smallest interval that contains both replaces
-// them. In `full`, their union replaces them if they touch, else the longer of the two.
+// the two. In `full`, the union of the two replaces them if they touch, else the longer of the two.
 //
 // A comparison is rewritten to D <= 0 with D = a * (l / n) + c * f + r. Here l and f are positions along the looped and
 // the fixed axis, a, c and n > 0 are constants, and r lies in an interval that does not depend on l. The inequality is
@@ -88,36 +88,38 @@ namespace attune {
 /// The fixed axis: a thread block holds one tile of the fixed axis and loops over tiles of the other axis.
 enum class MaskAxis { Queries, Keys };
 
-/// The position of a thread block's tile and the extents of the axes, as i32 values that dominate the domain to be
-/// built.
+/// The position of a thread block's tile and the extents of the axes, as i32 SSA values that dominate the tile.domain
+/// to be built.
 struct BlockValues {
   mlir::Value b, h;
   mlir::Value q0;      ///< first row of the query tile, below Sq, without the query offset; null if keys are fixed
   mlir::Value qOffset; ///< null if the variant has no query offset
   mlir::Value B, H, Sq, Sk;
   int64_t tileQ = 0, tileK = 0;
-  bool part = false;           ///< whether the rows are a part of the thread block's, such as one warpgroup's
+  bool part = false;           ///< whether the fixed tile is a part of the thread block's rows: one warpgroup's rows
   mlir::Value k0 = {};         ///< first key of the key tile, below Sk; null if queries are fixed
-  int64_t tiles = 1;           ///< how many kernel tiles a looped tile of the analysis covers: 1, or 32 for a group
-  llvm::StringRef tables = ""; ///< suffix of table names, for kernels of one launch that differ in tile size
-  /// The first query head of a GQA group, if the domain is repeated for each head of the group (`times`); h is then
-  /// null, and conditions that depend on the head are tested for each head.
+  int64_t tiles = 1;           ///< tiles of the kernel per looped tile of the analysis: 1, or 32 for a group of tiles
+  llvm::StringRef tables = ""; ///< suffix of names of per-tile tables, if kernels of a launch differ in tile size
+  /// The first query head of a GQA group, if the domain (list of visited tiles) is repeated for each head of the group;
+  /// h is then null, and conditions that depend on the head are tested for each head.
   mlir::Value firstHead = {};
-  /// Whether the fixed tile may begin past the end of its axis. The table entries of such a tile are read with a bounds
-  /// check, and no result depends on these entries.
+  /// Whether the fixed tile (the thread block's tile of the axis over which the kernel does not loop) may begin past
+  /// the end of its axis. Per-tile tables, which hold bounds of the mask's values, have no entry for such a tile: they
+  /// are read with a bounds check, and no result depends on what is read.
   bool mayFollow = false;
 
   MaskAxis fixed() const { return k0 ? MaskAxis::Keys : MaskAxis::Queries; }
   mlir::Value first() const { return k0 ? k0 : q0; }
   mlir::Value count() const { return k0 ? Sk : Sq; }
-  /// The same block with the single row `index` as its tile of the fixed axis.
+  /// Returns these values with the single row `index` as the tile of the fixed axis, over which the kernel does not
+  /// loop.
   BlockValues atRow(mlir::Value index) const {
     BlockValues row = *this;
     (k0 ? row.k0 : row.q0) = index;
     (k0 ? row.tileK : row.tileQ) = 1;
     return row;
   }
-  /// The same block with groups of 32 looped tiles as its looped tiles.
+  /// Returns these values with groups of 32 looped tiles as the looped tiles.
   BlockValues byGroups() const {
     BlockValues groups = *this;
     groups.tiles = tile::DomainOp::groupTiles;
@@ -139,35 +141,38 @@ struct BoundsTable {
   std::string name;
   mlir::Value value;
   bool byBatch = false, byHead = false;
-  /// How many queries and keys an entry covers; 0 if the value does not depend on the axis.
+  /// How many queries and keys an entry (a least and a greatest value) covers; 0 if the value does not depend on q or
+  /// on k, respectively.
   int64_t queries = 0, keys = 0;
   int64_t tiles = 1; ///< how many tiles an entry covers: 1, or 32 for a group
 
   bool isOfBoth() const { return queries && keys; }
-  /// The workspace operand of the table: [end 2, b, h, q by queries, k by keys], without the axes that the value does
-  /// not depend on.
+  /// The declaration of the workspace operand that holds the table. Its axes are [end 2, b, h, q by `queries`, k by
+  /// `keys`], where index 0 of `end` has the least and index 1 the greatest value, without those axes among b, h, q and
+  /// k that the value does not depend on.
   tile::OperandAttr declaration() const;
   friend bool operator==(const BoundsTable &, const BoundsTable &) = default;
 };
 using BoundsTables = mlir::SmallVectorImpl<BoundsTable>;
 
-/// What decides whether a tile of a domain is full. `Rest`: the conjuncts of the mask that are not cuts (splitMask).
-/// `Mask`: the whole mask and the end of the looped axis.
+/// What decides whether a tile is full (nothing of it is masked). `Rest`: the conjuncts of the mask other than cuts,
+/// which are conditions that end each row's visible range at one side. `Mask`: the whole mask and the end of the looped
+/// axis.
 enum class FullBy { Rest, Mask };
 
 /// Creates at `builder` (the end of an IR block) the tile.domain of the tiles along the looped axis that the fixed tile
-/// visits. Each interval of the hull gives segments partial, full, partial, in this order, without segments that are
-/// always empty.
+/// visits. Each interval of looped indices that any row may see gives segments (ranges of tiles) partial, full and
+/// partial, in this order, without segments that are always empty.
 ///
 /// A block pattern (see patternNeedsElementMask) and conditions on loads whose indices depend on the looped axis become
 /// the domain's `where` region. The conditions on loads also give the `groups` region. A domain of a part (one
-/// warpgroup's rows) has no `groups`, because it is tested together with the thread block's domain. Tables that the
-/// regions read are added to `bounds`; all tables of one name have the same tile size.
+/// warpgroup's rows) has no `groups`, because it is tested together with the thread block's domain. Per-tile tables
+/// that the regions read are added to `bounds`; all tables of one name have the same tile size.
 ///
-/// If the domain is repeated for each head of a group (`firstHead`), conditions that depend on the head go to `where`,
-/// which then has the number of the repetition as an argument. The segments then cover the tiles of all heads, and the
-/// caller must set the domain's `times`. Reads of scalars, uniform captured tensors and bounds become tile.param and
-/// tile.element.
+/// If the domain is repeated for each head of a GQA group (`firstHead`), conditions that depend on the head go to
+/// `where`, which then has the number of the repetition as an argument. The segments then cover the tiles of all heads,
+/// and the caller must set the domain's `times`. Reads of scalars, uniform captured tensors and bounds become
+/// tile.param and tile.element.
 mlir::Value buildDomain(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &values, BoundsTables &bounds,
                         FullBy fullBy = FullBy::Rest);
 
@@ -181,7 +186,8 @@ struct LoopShape {
   bool byBatch = false;  ///< whether the visited tiles, or the cuts of the mask, depend on b
   bool byHead = false;   ///< whether the visited tiles, or the cuts of the mask, depend on h
 };
-/// Computes the properties by building the domain and the cuts of the mask in a scratch IR block.
+/// The LoopShape of `op` for a query tile of tileQ rows and key tiles of tileK keys. The function builds the
+/// tile.domain and the cuts (one-sided conditions such as q >= k) of the mask in a scratch IR block.
 LoopShape loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK);
 
 /// The range [begin, end) of tiles of the looped axis (i32) outside of which nothing is visible to the fixed tile. The
@@ -192,12 +198,12 @@ llvm::SmallVector<mlir::Value, 2> emitHull(mlir::OpBuilder &builder, attn::Atten
 /// For `axis` Keys: the number of leading keys (i32) beyond which no query of the sequence sees any key, so that rows
 /// of K and V after these keys need not be read. The number comes from conjuncts of the mask that do not depend on the
 /// query: the conjunct `k < lengths[b]` gives min(max(lengths[b], 0), Sk). For `axis` Queries the same with queries and
-/// keys exchanged. Null if the mask has no such conjunct.
+/// keys exchanged. Null if no conjunct gives such a number.
 mlir::Value emitEndOf(mlir::OpBuilder &builder, attn::AttentionOp op, BlockValues values, MaskAxis axis);
 
-/// Whether emitEndOf returns a value.
+/// Whether the mask ends `axis` for all rows alike, as `k < lengths[b]` ends the keys; emitEndOf then returns a value.
 bool hasEndOf(attn::AttentionOp op, MaskAxis axis);
-/// Whether the value of emitEndOf depends on the head, as for `k < lengths[h]`.
+/// Whether the end that the mask gives `axis` (emitEndOf) depends on the head, as for `k < lengths[h]`.
 bool endsByHead(attn::AttentionOp op, MaskAxis axis);
 
 /// A conjunct of a mask: an i1 value of the mask region, and whether it is negated.
@@ -220,8 +226,9 @@ struct MaskCut {
 struct MaskSplit {
   llvm::SmallVector<MaskCut> cuts;
   llvm::SmallVector<Conjunct> unions, rest;
-  /// Set only for a part of the thread block's rows: ranges [from, to) (i32) of looped indices, found without tables.
-  /// `unions` and `rest` mask nothing of the part in a tile whose first index lies in one of these ranges.
+  /// Set only for one warpgroup's part of the thread block's rows: ranges [from, to) (i32) of looped indices. `unions`
+  /// and `rest` mask nothing of the part in a tile whose first index lies in one of these ranges. Conditions that need
+  /// per-tile tables give no ranges.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> full;
   bool isCutsAlone() const { return unions.empty() && rest.empty(); }
 };
@@ -233,8 +240,8 @@ MaskSplit splitMask(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockV
 mlir::Value emitCut(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const MaskCut &cut,
                     mlir::Value origin, mlir::Value column);
 
-/// Emits whether `conjunct`, one of MaskSplit::unions, leaves `column` of the looped tile at `origin` visible to the
-/// row.
+/// Emits whether `conjunct`, which leaves several intervals visible to each row (MaskSplit::unions), leaves `column` of
+/// the looped tile at `origin` visible to the row.
 mlir::Value emitUnion(mlir::OpBuilder &builder, attn::AttentionOp op, const BlockValues &row, const Conjunct &conjunct,
                       mlir::Value origin, mlir::Value column);
 
@@ -255,8 +262,8 @@ struct MaskSizes {
   int64_t Sq = 0, Sk = 0, tileQ = 0, tileK = 0, qOffset = 0;
 };
 
-/// The conjuncts for which intervals do not describe the visible elements of a row exactly, so that each tile must be
-/// tested.
+/// The conjuncts of the mask for which intervals do not describe the visible elements of a row exactly. These conjuncts
+/// must be tested for each tile.
 llvm::SmallVector<Conjunct> looseConjuncts(attn::AttentionOp op, MaskAxis fixed = MaskAxis::Queries);
 
 /// The tiles that buildDomain visits for the fixed tile at `first`, as ascending segments that do not overlap. A tile

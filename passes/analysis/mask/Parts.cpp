@@ -10,10 +10,12 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// The maximum number of elements of a captured tensor, one for each part of a tile, that are read to bound the values
-/// of the tensor in the tile. With more parts, a table has the bounds: one entry for each tile of q and k.
+/// The maximum number of elements of a captured tensor that are read to bound the values of the tensor in a tile: one
+/// for each part of the tile in which the element is constant. With more parts, the bounds come from a table with one
+/// entry for each tile of q and k.
 static constexpr size_t mostParts = 8;
-/// The maximum number of operations that are repeated to address the element of each part.
+/// The maximum number of operations that compute the indices of a loaded element. They are repeated for each part of a
+/// tile in which the element is constant.
 static constexpr size_t mostOperations = 16;
 
 std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value value) {
@@ -47,9 +49,10 @@ std::optional<std::pair<Value, Value>> RegionForms::partEnds(Value value) {
   const auto steps = quotientSteps(value);
   if (!steps || !(fixedAxis.offset == constantOf(0)) || !(loopedAxis.offset == constantOf(0)))
     return std::nullopt;
-  // The positions at which the element is read: one in each part. Tiles begin at multiples of their size, so if a
-  // tile's size divides the step (the divisor of the index), the tile is one part. If neither size nor step divides the
-  // other, a part may begin anywhere in the tile, so the element is also read at the tile's last position.
+  // The positions at which a loaded element is read: one in each part of the tile in which the element is constant.
+  // Tiles begin at multiples of their size, so if the size divides the step (the divisor of the index), the tile is one
+  // part. If neither size nor step divides the other, a part may begin anywhere in the tile, so the element is also
+  // read at the tile's last position.
   auto partsOf = [&](int64_t step, const Axis &axis) {
     const bool fits = step % axis.tile == 0 || axis.tile % step == 0;
     const Linear first = axis.argument == fixedAxis.argument ? fixedBegin : scale(*loopedTile, axis.tile);

@@ -46,7 +46,7 @@ const Linear &RegionForms::fixedEnd() {
     if (fixedEndValue->terms.size() == 1 && !(*fixedEndValue == fixedAxis.count)) {
       Value end = fixedEndValue->terms[0].first;
       // fixedBegin < end holds for a thread block's tile, but one warpgroup's part of the rows may begin past the
-      // count.
+      // number of rows.
       if (!values.part && fixedBegin.terms.size() == 1 && fixedBegin.constant == 0) {
         differences.push_back({fixedBegin.terms[0].first, end, -1});
         differences.push_back({end, fixedBegin.terms[0].first, fixedAxis.tile});
@@ -405,7 +405,8 @@ Form RegionForms::quotientForm(Operation *definition) {
   bool shift = isa<arith::ShRSIOp>(definition);
   int64_t divisor = !shift ? *by : *by >= 0 && *by < 62 ? int64_t(1) << *by : 0;
   Form x = form(definition->getOperand(0));
-  // The quotient of a form rounds towards zero, but an arithmetic shift rounds down. Both agree for x >= 0 only.
+  // The quotient in a form rounds towards zero, as the DSL's division does, but an arithmetic shift rounds down. Both
+  // agree for x >= 0 only.
   if (divisor <= 0 || (shift && x.values.lo < 0))
     return opaque(value);
   Range range = {x.values.lo / divisor, x.values.hi / divisor};
@@ -471,8 +472,8 @@ Form RegionForms::choiceForm(Operation *select) {
     return form(select->getOperand(*known ? 1 : 2));
   const Form x = form(select->getOperand(1)), y = form(select->getOperand(2));
   const Range range = hull(x.values, y.values);
-  // A select that reads tables is tabulated as a whole, which takes one table instead of one for each operand. (A DSL
-  // quotient by a run-time scalar is lowered to such a select.)
+  // A select whose operands would be bounded by per-tile tables gets one table for its result, instead of one for each
+  // operand. (A DSL quotient by a run-time scalar is lowered to such a select.)
   if (isUniform(value) ||
       (dependsOnOneAxis(value) && (readsMemory(value, fixedAxis) || readsMemory(value, loopedAxis))))
     return opaque(value, range);

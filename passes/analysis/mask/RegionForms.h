@@ -79,8 +79,8 @@ protected:
   bool dependsOn(Value value, const Axis &axis) { return argumentsOf(value) >> axis.argument & 1; }
   bool dependsOnOneAxis(Value value) { return dependsOn(value, fixedAxis) != dependsOn(value, loopedAxis); }
   bool isUniform(Value value) { return !dependsOn(value, fixedAxis) && !dependsOn(value, loopedAxis); }
-  /// Whether the value depends on the head, in a kernel whose domain is repeated for each head of a group, so that the
-  /// thread block has no single head.
+  /// Whether the value depends on the head, in a kernel whose loop over tiles is repeated for each head of a GQA group,
+  /// so that the thread block has no single head.
   bool differsByIteration(Value value) { return values.firstHead && !values.h && (argumentsOf(value) >> 1 & 1); }
 
   /// What is known about a condition: `always` if it holds for every element of the tile, `never` if for no element.
@@ -90,10 +90,11 @@ protected:
   virtual Choice choiceOf(Value condition) = 0;
 
   Form form(Value value);
-  /// The ranges of the region's floats in every launch. A comparison that these ranges decide needs no table.
+  /// The ranges of the region's floats in every launch. A comparison that these ranges decide needs no per-tile table.
   FloatRanges floats{[this](Value integer) {
-    // Only arguments get a range from their form. form() of any other integer may add a table, even if the comparison
-    // of floats then turns out to need no table.
+    // Only an argument of the region (b, h, q or k) gets the range of its form, a linear function of q and k. form() of
+    // another integer may give that integer a per-tile table of bounds, which each launch has to fill, even if the
+    // comparison of floats is then decided without the table.
     auto argument = mlir::dyn_cast<mlir::BlockArgument>(integer);
     const Range values = argument ? argumentForm(argument).values : rangeOf(integer.getType());
     return dsl::Range{values.lo, values.hi};
@@ -102,10 +103,10 @@ protected:
   static Form anything(Range range);
   Form sum(Form x, Form y, Range range);
   Form signedForm(const Form &x, bool negative);
-  /// Replaces the form's looped term by its range over the looped tile, which is added to [lo, hi]. If no looped tile
-  /// is given, the range is over the whole sequence.
+  /// Replaces the term of `x` that is a multiple of the looped position by the term's range over the looped tile, which
+  /// is added to [lo, hi]. If no looped tile is given, the range is over the whole sequence.
   void collapseLooped(Form &x);
-  /// Replaces the form's fixed term by its range over the fixed tile.
+  /// Replaces the term of `x` that is a multiple of the fixed position by the term's range over the fixed tile.
   void collapseFixed(Form &x);
   Form collapsed(Form x);
 
@@ -115,8 +116,8 @@ protected:
     return dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value);
   }
   /// Reads the minimum and the maximum of the value over the tile from a per-tile table (for i1: whether all and
-  /// whether any are true). A value of the looped axis needs a looped tile. nullopt if there are mostTables tables
-  /// already.
+  /// whether any are true). For a value that depends on the looped axis, a looped tile must be given. nullopt if the
+  /// value has no table and there are mostTables tables already.
   std::optional<std::pair<Value, Value>> tabledEnds(Value value);
   /// The minimum and the maximum over a tile of both axes of a loaded element whose indices use quotients of q and k
   /// only (blocks[q / 128, k / 128]). The element is constant in each of a few parts of the tile, and is read once for
@@ -125,10 +126,10 @@ protected:
   /// Whether `value`, or a value that it is computed from, depends on `axis` and has bounds that were read from memory
   /// (from a per-tile table or from elements of a tensor) so far.
   bool readsMemory(Value value, const Axis &axis);
-  /// The maximum number of per-tile tables, without tables over both axes. Every launch fills each table, and every
-  /// tile or thread block reads an entry of it.
+  /// The maximum number of per-tile tables, not counting tables over both axes. Every launch fills all tables, and
+  /// every tile or thread block reads an entry of each table.
   static constexpr size_t mostTables = 32;
-  bool lacksTables = false; ///< some value got no table because there are mostTables tables already
+  bool lacksTables = false; ///< some value got no per-tile table, because there are mostTables tables already
 
   attn::AttentionOp op;
   BlockValues values;
@@ -147,7 +148,7 @@ private:
   /// that expression. The name is that of the loaded tensor or of the operation; a number distinguishes values of the
   /// same name and axes (ids, ids2).
   std::pair<Value, std::string> canonical(Value value);
-  /// Fills `canonicals` for all values of the region in one pass, by hashes of their expressions.
+  /// For all values of the region, finds in one pass by hashes the first value with the same expression (`canonicals`).
   void findCanonical();
 
   /// The region's arguments that the value depends on, as a bit mask.
@@ -171,15 +172,16 @@ private:
   Form extremeForm(mlir::Operation *definition);
   Form choiceForm(mlir::Operation *select);
   Form absoluteForm(mlir::Operation *definition);
-  /// The form of a value that is not linear in the positions: exact if the value is uniform, bounded by memory reads
-  /// (endsInMemory) if possible, else anything in `range`.
+  /// The form of a value that is not linear in the positions q and k: exact if the value is uniform, with bounds read
+  /// from memory (endsInMemory) if possible, else with the bounds `range`.
   Form opaque(Value value, Range range);
   Form opaque(Value value) { return opaque(value, rangeOf(value.getType())); }
-  /// The range between a and b (in either order) if the range fits the type of `value`, so that the operation cannot
-  /// wrap; else nullopt.
+  /// The range between a and b (in either order) if this range fits the type of `value`, so that the operation that
+  /// computes `value` cannot wrap; else nullopt.
   static std::optional<Range> unwrapped(Value value, Wide a, Wide b);
   Form scaled(const Form &x, int64_t factor, Range range);
-  /// The form of a value that is x, is y, or lies between x and y. `low` and `high` combine the ends.
+  /// The form of a value that lies between x and y or equals one of them. `low` combines the lower ends of x and y, and
+  /// `high` the upper ends.
   Form joined(Form x, Form y, Range range, llvm::function_ref<Linear(const Linear &, const Linear &)> low,
               llvm::function_ref<Linear(const Linear &, const Linear &)> high);
 
@@ -189,8 +191,8 @@ private:
   llvm::DenseMap<Value, unsigned> dependence; // cache of argumentsOf()
   llvm::DenseSet<Value> asked;                // values whose bounds tabledEnds() or partEnds() read from memory
   llvm::DenseMap<Value, std::pair<Value, std::string>> canonicals;
-  // Cache of readsMemory(): for each axis the values for which the result was false. A result is valid while `asked`
-  // has the size that is stored with it.
+  // Cache of readsMemory(): for each axis the values for which the result was false. A result is valid while `asked`,
+  // the set of values with bounds in memory, has the size that is stored with the result.
   std::array<llvm::DenseMap<Value, size_t>, 2> withoutMemory;
   llvm::DenseMap<Value, Form> forms;
 };

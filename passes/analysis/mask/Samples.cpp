@@ -20,7 +20,7 @@ public:
     values[region.getArgument(3)] = IntegerAttr::get(type, k);
   }
 
-  /// The constant, or null if `value` depends on more than q and k.
+  /// The constant that `value` has at the element (q, k), or null if `value` depends on more than q and k.
   Attribute get(Value value) {
     if (auto known = values.find(value); known != values.end())
       return known->second;

@@ -1,14 +1,15 @@
 //===- TileSequence.h - Enumerates the tiles of a domain in loop order -------===//
 //
-// A schedule loops over a domain by the domain's first tile, the successor of a tile, and the bound at which the loop
-// ends.
+// A domain (tile.domain) is the list of tiles that a loop visits. The loop is generated from the domain's first tile,
+// the successor of a tile, and the bound at which the loop ends.
 //
 //     FailureOr<TileSequence> sequence = TileSequence::create(domain);
 //     for (at = sequence->first(builder); at.tile < sequence->bound; at = sequence->next(builder, at))
 //       sequence->origin(builder, at.tile)    first key of the tile
 //       sequence->partial(builder, at)        whether the mask must be evaluated within the tile
 //
-// The sequence counts upwards for a reversed domain too: its n-th place is then the n-th tile from the domain's end.
+// The sequence counts upwards for a reversed domain too: place n of the sequence is then the n-th tile from the
+// domain's end.
 // Tiles of a gap between two segments are skipped: the successor of a tile is clamped to the begin of the next segment.
 //
 //     [0, 2) [6, 9)        after tile 1: index 2 is not in the first segment, so the next tile is max(2, 6)
@@ -34,7 +35,8 @@
 
 namespace attune {
 
-/// Returns `tile`, or the first tile after the gap that contains `tile`. Gaps are ascending: [gaps[0], gaps[1]), ...
+/// Returns `tile`, or the first tile after the gap that contains `tile`. `gaps` are ranges of tiles that no loop
+/// visits, [gaps[0], gaps[1]), ..., in ascending order.
 inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tile, mlir::ValueRange gaps) {
   using namespace mlir::arith;
   for (size_t i = 0; i < gaps.size(); i += 2) {
@@ -46,8 +48,8 @@ inline mlir::Value passGaps(mlir::OpBuilder &builder, mlir::Location loc, mlir::
   return tile;
 }
 
-/// The tiles that a domain visits, as an ascending sequence of places. A place is a tile index unless the domain is
-/// reversed or has `times`.
+/// The tiles that a domain visits, as an ascending sequence of places. A place is the position of a tile in loop order:
+/// the tile index, unless the domain is reversed or has `times` (visits its tiles several times).
 struct TileSequence {
   /// A place of the sequence. If visible tiles are found by a search, `window` has the search's results for 32 tiles:
   /// index of the first of them, bits of visible tiles, bits of full tiles.
@@ -57,13 +59,15 @@ struct TileSequence {
   };
 
   tile::DomainOp domain;
-  mlir::Value bound; ///< end of the places
+  mlir::Value bound; ///< end of the places (positions in loop order)
   Visit entry = {};  ///< first tile of an iteration; set by first()
-  /// If one search runs over all iterations: the tile at the first place of each iteration, and the number of places of
-  /// an iteration. Else null.
+  /// Set if one search for visible tiles runs over all iterations of a domain with `times` (which is visited several
+  /// times), else null: the tile index at which the search begins each iteration, and the number of tile indices in an
+  /// iteration.
   mlir::Value firstOfIteration = {}, placesOfIteration = {};
 
-  /// The insertion point must be dominated by the domain's operands and precede the loop over the tiles.
+  /// Creates the sequence of `domain`, or emits an error if the domain is reversed and has gaps or `times`. The
+  /// insertion point must be dominated by the domain's operands and precede the loop over the tiles.
   static mlir::FailureOr<TileSequence> create(mlir::OpBuilder &builder, tile::DomainOp domain) {
     TileSequence sequence{domain, domain.getEnds().back()};
     if (domain.getReverse() && !sequence.isContiguous())
@@ -80,16 +84,17 @@ struct TileSequence {
     return sequence;
   }
 
-  /// Whether the next tile is found by a search, because tiles are tested one by one.
+  /// Whether the next tile is found by a search: the domain has a `where` region that tests for each tile whether the
+  /// mask leaves any element of the tile visible.
   bool searches() { return domain.skips(); }
 
-  /// Whether every place up to the bound is visited, so that the successor is place + 1.
+  /// Whether the loop visits every place (position in loop order) up to the bound, so that the successor is place + 1.
   bool isContiguous() {
     return !searches() && gaps().empty() && (!domain.getTimes() || matchPattern(domain.getBegins()[0], mlir::m_Zero()));
   }
 
-  /// The first place. `parts` are the domains of parts of the rows (one per warpgroup). For each part `begins` receives
-  /// a tile index at or before the first tile that the part visits.
+  /// The place (position in loop order) of the first visited tile. `parts` are the domains of the rows of each
+  /// warpgroup. For each part `begins` receives a tile index at or before the first tile that the part visits.
   Visit first(mlir::OpBuilder &builder, llvm::ArrayRef<tile::DomainOp> parts = {},
               llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     if (placesOfIteration)
@@ -97,12 +102,14 @@ struct TileSequence {
     entry = visibleFrom(builder, domain.getBegins().front(), {}, parts, begins);
     if (!domain.getTimes())
       return entry;
-    // All iterations visit the same tiles: if the first iteration visits none, the sequence is empty.
+    // All iterations (heads of a group) visit the same tiles: if the first iteration visits no tile, the sequence is
+    // empty.
     return {tile::named(choose(builder, isInIteration(builder, entry.tile), entry.tile, bound), "first_tile"),
             entry.window};
   }
 
-  /// The place after `at`. first() must have been called before, at a point that dominates the insertion point.
+  /// The place (position in loop order) that the loop visits after `at`. first() must have been called before, at a
+  /// point that dominates the insertion point.
   Visit next(mlir::OpBuilder &builder, Visit at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value one = number(builder, 1);
@@ -125,7 +132,8 @@ struct TileSequence {
     return visit;
   }
 
-  /// The iteration that `place` belongs to; null if the domain has no `times`.
+  /// The number of the iteration over the domain's tiles in which the loop visits `place`; null if there is one
+  /// iteration only (a domain without `times`).
   mlir::Value iteration(mlir::OpBuilder &builder, mlir::Value place) {
     if (!domain.getTimes())
       return {};
@@ -176,9 +184,10 @@ struct TileSequence {
   }
 
 private:
-  /// The tile index at which an iteration ends.
+  /// The tile index at which each iteration over the domain ends.
   mlir::Value end() { return domain.getEnds().back(); }
-  /// The number of places from one iteration to the next.
+  /// The number of places (positions in loop order) of one iteration over the domain: how far apart the same tile of
+  /// successive iterations is.
   mlir::Value apart() { return placesOfIteration ? placesOfIteration : end(); }
 
   static bool isZero(mlir::Value value) { return matchPattern(value, mlir::m_Zero()); }
@@ -206,12 +215,14 @@ private:
     tile::named(placesOfIteration, "round_places");
   }
 
-  /// The iteration of `place` if the domain's regions have an argument for the iteration, else null.
+  /// The iteration over the domain in which the loop visits `place`, for the second argument of the regions that test
+  /// tiles; null if the regions have no such argument.
   mlir::Value iterationToTest(mlir::OpBuilder &builder, mlir::Value place) {
     return domain.takesIteration() ? iteration(builder, place) : mlir::Value();
   }
 
-  /// Emits whether `tile` lies in a segment. Returns null if the tiles at all places of an iteration lie in segments.
+  /// Emits whether `tile` lies in a segment of the domain (one of its ranges of tiles). Returns null if no test is
+  /// needed: all tiles between the first and the last that an iteration over the domain tests lie in segments.
   mlir::Value isOfSegments(mlir::OpBuilder &builder, mlir::Value tile) {
     using namespace mlir::arith;
     mlir::Location loc = domain.getLoc();
@@ -240,7 +251,8 @@ private:
     return mlir::arith::SelectOp::create(builder, domain.getLoc(), condition, a, b);
   }
 
-  /// The gaps between segments: end of one segment, begin of the next, and so on.
+  /// The ranges of tiles between the domain's segments, which the loop skips: end of one segment, begin of the next,
+  /// ...
   llvm::SmallVector<mlir::Value> gaps() {
     llvm::SmallVector<mlir::Value> gaps;
     for (auto [end, begin] : llvm::zip(domain.getEnds().drop_back(), domain.getBegins().drop_front()))
@@ -262,7 +274,7 @@ private:
     return mlir::arith::SubIOp::create(builder, domain.getLoc(), mirrored(builder, place), one);
   }
 
-  /// The index mirrored within the domain: begin + end - index.
+  /// The tile index `index` mirrored within [begin, end), the range of all tiles of the domain: begin + end - index.
   mlir::Value mirrored(mlir::OpBuilder &builder, mlir::Value index) {
     mlir::Value begin = domain.getBegins().front(), ends = domain.getEnds().back();
     if (!mlir::matchPattern(begin, mlir::m_Zero()))
@@ -270,7 +282,10 @@ private:
     return mlir::arith::SubIOp::create(builder, domain.getLoc(), ends, index);
   }
 
-  /// The first visited tile at or after `index`. `seen` is the window of an earlier search, which the search can reuse.
+  /// The first visited tile at or after `index`. In a domain with a `where` region a search tests tiles for visible
+  /// elements, 32 at a time. `seen`, if not empty, is the result of an earlier search for 32 tiles (Visit::window),
+  /// which are then not tested again. For each of `parts`, the domains of the rows of each warpgroup, `begins` receives
+  /// a tile index at or before the first tile that these rows see.
   Visit visibleFrom(mlir::OpBuilder &builder, mlir::Value index, mlir::ValueRange seen,
                     llvm::ArrayRef<tile::DomainOp> parts = {}, llvm::SmallVectorImpl<mlir::Value> *begins = nullptr) {
     mlir::Type type = index.getType();
@@ -320,9 +335,9 @@ private:
     return {search.getTile(), llvm::to_vector<3>(search.getWindow())};
   }
 
-  /// The tile of `place`, its iteration, and whether the tile lies in a segment (null: always). A tile index at or past
-  /// the end of the last segment is clamped to the tile before that end, so that per-tile tables can be read at the
-  /// index.
+  /// The tile at `place` (position in loop order), its iteration, and whether the tile lies in a segment of the domain
+  /// (null: always). A tile index at or past the end of the last segment is clamped to the tile before that end, so
+  /// that per-tile tables can be read at the index.
   std::tuple<mlir::Value, mlir::Value, mlir::Value> testOf(mlir::OpBuilder &builder, mlir::Value place) {
     mlir::Location loc = domain.getLoc();
     mlir::Value tile = tileAt(builder, place), iteration = this->iteration(builder, place);
@@ -333,7 +348,7 @@ private:
     return {tile, iteration, isTile};
   }
 
-  /// Whether the tile of `at` is full, read from the bits of the window `at.window`.
+  /// Whether the tile of `at` is full, read from `at.window`: bits that a search has computed for 32 tiles.
   mlir::Value isFull(mlir::OpBuilder &builder, const Visit &at) {
     mlir::Location loc = domain.getLoc();
     mlir::Value asked = placesOfIteration ? at.tile : tileAt(builder, at.tile);
@@ -371,7 +386,7 @@ private:
   }
 };
 
-/// Erases the domains that no loop is over, after the loops over tiles have been written by indices.
+/// Erases tile.domain ops without a use, after the loops over domains have been lowered to loops over tile indices.
 inline void eraseUnusedDomains(tile::KernelOp kernel) {
   kernel.walk([](tile::DomainOp domain) {
     if (domain->use_empty())

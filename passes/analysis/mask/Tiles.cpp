@@ -1,8 +1,8 @@
 //===- Tiles.cpp - Rounds the intervals of a mask to tiles ----------------===//
 //
-// The intervals of a hull come in any order, which is often known only at run time, and may be empty or overlap. For
-// the segments of a domain, the intervals are sorted by begin, and the begin of each is raised to at least the end of
-// the interval before:
+// The intervals of a hull (outside which a mask hides everything) come in any order, which is often known only at run
+// time, and may be empty or overlap. For the segments of a domain, the intervals are sorted by begin, and the begin of
+// each is raised to at least the end of the interval before:
 //
 //     [6, 9) [0, 2) [8, 12)            sorted           [0, 2) [6, 9) [8, 12)
 //                                      begin raised     [0, 2) [6, 9) [9, 12)
@@ -82,15 +82,16 @@ std::vector<VisitedPart> Visibility::tiles(std::optional<ArrayRef<Conjunct>> dec
   std::vector<VisitedPart> parts = visitedParts(hull);
   const bool isNever = full.empty() || patternNeedsElementMask(op, axisOf(2).tile, axisOf(3).tile);
   const bool isAlways = !isNever && !toEnd && full.front().isAll();
-  // A full interval of the whole mask that starts at 0 is empty or inside the hull, and need not be clamped to the
-  // visited part. Any other full interval may be empty at a position outside of the hull.
+  // An interval in which the whole mask hides nothing (full) and which starts at 0 is empty or inside the intervals
+  // that any row sees (hull), and need not be clamped to the range of visited tiles. Any other full interval may be
+  // empty at a position outside of the hull.
   const bool isWithin =
       !deciding && hull.size() <= 1 && full.size() == 1 && (hull.empty() || !hull.front().lo) && !full.front().lo;
   for (VisitedPart &part : parts) {
     part.fullBegin = isAlways ? part.begin : part.end;
     part.fullEnd = part.end;
-    // If there are several parts, a part of one tile counts as partial, because another full segment would cost two
-    // comparisons in every tile.
+    // If the visited tiles are several ranges (`parts`), a range of one tile counts as partial, because another full
+    // segment would cost two comparisons in every tile.
     const bool isShort = builder && parts.size() > 1 && subtract(part.end, part.begin).range.hi <= 1;
     if (!isNever && !isAlways && !isShort)
       findFull(part, full, !isWithin, toEnd);

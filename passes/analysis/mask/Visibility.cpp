@@ -78,8 +78,9 @@ bool Visibility::isPossible(ArrayRef<Conjunct> conjuncts) {
 
 bool Visibility::skipsByTile(const Conjunct &conjunct) {
   const Condition possible = visit<Verdict>(conjunct.first, conjunct.second).possible;
-  // A conjunct that reads tables of the fixed axis alone bounds the loop over tiles already, unless solving the
-  // conjunct gave no bound.
+  // A conjunct whose loaded values depend on the fixed axis alone (k < ends[q]) limits the loop over tiles already: by
+  // the least and greatest of these values in the fixed tile, from a per-tile table. A test of each tile would skip no
+  // more tiles, unless solving the conjunct for the looped index gave no limit.
   const bool boundsLoop =
       readsMemory(conjunct.first, fixedAxis) && !readsMemory(conjunct.first, loopedAxis) &&
       llvm::none_of(visit<Bounds>(conjunct.first, conjunct.second).hull, [](const Interval &x) { return x.isAll(); });
@@ -147,9 +148,9 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   Operation *definition = value.getDefiningOp();
   if (!definition)
     return unknown<Set>();
-  // If the domain is repeated for each head of a group, a condition that depends on the head is tested for each head.
-  // The intervals hold for all heads together, so they are computed only from conditions that do not depend on the
-  // head.
+  // If the loop over tiles is repeated for each head of a GQA group, a condition that depends on the head is tested for
+  // each head. The intervals hold for all heads together, so they are computed only from conditions that do not depend
+  // on the head.
   const bool dependsOnIteration = differsByIteration(value);
   if (dependsOnIteration && !isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp>(definition))
     return unknown<Set>();
@@ -180,8 +181,8 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   if (!uniform)
     if (auto ends = endsInMemory(value))
       return setOfEnds<Set>(*ends, negate);
-  // Only numeric evaluation reaches this line with a uniform value: a condition whose value is not known, which counts
-  // as true.
+  // A condition that is uniform over the tile reaches this line only if the analysis evaluates with numbers and does
+  // not know the condition's value (a run-time scalar, for example). The condition then counts as true.
   return uniform ? everything<Set>() : unknown<Set>();
 }
 

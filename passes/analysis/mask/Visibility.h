@@ -44,7 +44,8 @@ struct Bounds {
   Intervals hull, full;
 };
 
-/// How to approximate a union of intervals that cannot be exact: by a superset (Grow) or by a subset (Shrink).
+/// How to approximate a set that has too many intervals to be represented exactly: by a superset (Grow) or by a subset
+/// (Shrink).
 enum class Rounding { Grow, Shrink };
 
 /// A range [begin, end) of visited tiles of the looped axis. The tiles in [fullBegin, fullEnd) are full.
@@ -77,26 +78,29 @@ public:
   SmallVector<Conjunct> conjuncts();
 
   /// Sets the conjuncts that are tested for each looped tile; these conjuncts then do not restrict the full interval.
-  /// Called at most once, before any other member. The values in `counted` are looked up in a table over all tiles of
-  /// both axes, which the bounds kernel fills by evaluating every element.
+  /// Called at most once, before any interval or verdict is computed. Conditions in `counted` are looked up in a table
+  /// over all tiles of both axes, which the bounds kernel fills by evaluating every element.
   void judgeByTile(SmallVector<Conjunct> conjuncts, SmallVector<Value> counted = {}) {
     byTile = std::move(conjuncts);
     byCount = std::move(counted);
   }
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
   llvm::ArrayRef<Value> countedByTile() const { return byCount; }
-  /// What the conjuncts that judgeByTile() has set say about the looped tile.
+  /// Whether the conjuncts that are tested for each tile (set by judgeByTile) may hold for some element of the looped
+  /// tile, and whether they hold for all elements.
   Verdict verdict() { return verdictOf(byTile); }
   Verdict verdictOf(llvm::ArrayRef<Conjunct> conjuncts);
-  /// Whether the conjuncts may hold for some element of the looped tile. For numeric evaluation (without a builder).
+  /// Whether the conjuncts may hold for some element of the looped tile. Only for an object without an OpBuilder, which
+  /// evaluates with numbers.
   bool isPossible(llvm::ArrayRef<Conjunct> conjuncts);
   /// Whether a test of the conjunct for each looped tile can skip tiles that the loop's bounds do not exclude already.
   bool skipsByTile(const Conjunct &conjunct);
   /// Whether a test of the conjunct for each looped tile can show that a tile is fully masked, or that a tile is full.
   bool decidesByTile(const Conjunct &conjunct);
-  /// Whether the conjunct depends on the head, in a kernel whose domain is repeated for each head of a group.
+  /// Whether the conjunct depends on the head, in a kernel whose loop over tiles is repeated for each head of a GQA
+  /// group.
   bool dependsOnIteration(const Conjunct &conjunct) { return differsByIteration(conjunct.first); }
-  /// Whether the conjunct's verdict reads per-tile tables of the looped axis.
+  /// Whether a test of the conjunct for a looped tile reads the tile's entry of a per-tile table.
   bool testsTiles(const Conjunct &conjunct);
   /// Intervals cannot express some conditions on both axes, such as table[q, k] or q ^ k. Only a table over all tiles
   /// of both axes shows which tiles such a condition masks.
@@ -108,11 +112,12 @@ public:
   enum class Unfollowed { Nothing, HidesNone, HidesFew, HidesSome, Untried };
   Unfollowed unfollowed(const Conjunct &conjunct);
 
-  /// The visited tiles: at least one part, in ascending order, without overlap. A tile is full if the whole mask holds
+  /// The visited tiles: at least one range, in ascending order, without overlap. A tile is full if the whole mask holds
   /// for all of its elements, and if the tile does not cross the end of the looped axis.
   std::vector<VisitedPart> tiles() { return tiles({}, true); }
-  /// The same visited tiles, but only the conjuncts `deciding`, without those of judgeByTile(), decide which tiles are
-  /// full. If `toEnd`, a tile that crosses the end of the looped axis is not full.
+  /// The tiles that the whole mask visits, where a tile is full if the conjuncts `deciding`, without those that are
+  /// tested tile by tile (judgeByTile), hold for all of its elements. If `toEnd`, a tile that crosses the end of the
+  /// looped axis is not full.
   std::vector<VisitedPart> tilesBy(llvm::ArrayRef<Conjunct> deciding, bool toEnd) { return tiles(deciding, toEnd); }
 
   /// The longest interval in which the given conjuncts hold for every row of the fixed tile.
@@ -122,8 +127,8 @@ public:
   /// else the empty interval. If not `begin`: [0, hi) if x begins at 0, else the empty interval.
   Interval withOneEnd(const Interval &x, bool begin);
 
-  /// The interval with ends that can be tested independently: an empty interval with `isChosen` becomes lo = count and
-  /// hi = 0.
+  /// Returns `x` with ends that can be tested independently of each other: if x is empty at run time and
+  /// Interval::isChosen (a run-time condition has selected both ends), its ends become lo = count and hi = 0.
   Interval withBothEnds(const Interval &x);
 
   /// The conjuncts of the mask, classified by which indices each leaves visible to a row: [0, end) in `upper`,
@@ -151,39 +156,40 @@ private:
   std::vector<VisitedPart> tiles(std::optional<llvm::ArrayRef<Conjunct>> deciding, bool toEnd);
   std::vector<VisitedPart> visitedParts(const Intervals &hull);
   void findFull(VisitedPart &part, const Intervals &full, bool isClamped, bool toEnd);
-  /// The hull of the whole mask, and the full intervals of the conjuncts `deciding` (of the whole mask, if nullopt).
-  /// Conjuncts that judgeByTile() has set do not restrict the full intervals.
+  /// The intervals outside which the whole mask hides everything (hull), and those in which the conjuncts `deciding`
+  /// (the whole mask, if nullopt) hide nothing (full). Conjuncts that judgeByTile() has set do not restrict `full`.
   Bounds bounds(std::optional<llvm::ArrayRef<Conjunct>> deciding);
 
   //===--------------------------------------------------------------------===//
   // The tree of conditions
   //===--------------------------------------------------------------------===//
 
-  // The template parameter Set is Bounds, or Verdict for the looped tile.
+  // The template parameter Set is Bounds (intervals of the looped axis) or Verdict (about one looped tile).
 
   /// The set (Bounds or Verdict) of the elements for which the i1 `value`, negated if `negate`, is true.
   template <typename Set> Set visit(Value value, bool negate);
   template <typename Set> Set computeSet(Value value, bool negate);
-  /// The set for a run-time condition with one value for all elements of the tile.
+  /// The elements that a run-time condition with one value for the whole tile leaves visible: all or none.
   template <typename Set> Set setOfUniform(Value value, bool negate);
-  /// The set for a condition that two run-time values describe: `ends.first` says whether the condition holds for all
-  /// elements of the tile, `ends.second` whether it holds for any.
+  /// The elements that a condition, negated if `negate`, leaves visible, given two run-time values: `ends.first` says
+  /// whether the condition holds for all elements of the tile, `ends.second` whether the condition holds for any.
   template <typename Set> Set setOfEnds(const std::pair<Value, Value> &ends, bool negate);
-  /// The set for a comparison of two i1 values; `uniform`: the comparison has one value for all elements of the tile.
+  /// The elements for which `compare`, a comparison of two i1 values, holds (fails if `negate`). `uniform`: the
+  /// comparison has one value for all elements of the tile.
   template <typename Set> Set compareFlags(mlir::arith::CmpIOp compare, bool negate, bool uniform);
-  /// The set for a comparison of integers; nullopt if the comparison is unsigned.
+  /// The elements for which `compare`, a comparison of integers, holds (fails if `negate`); nullopt if unsigned.
   template <typename Set> std::optional<Set> compareIntegers(mlir::arith::CmpIOp compare, bool negate);
-  /// The set for x != y of two i1 values, or for x == y if `negate`.
+  /// The elements for which two i1 values differ (x != y), or are equal if `negate`.
   template <typename Set> Set different(Value x, Value y, bool negate);
 
-  /// Whether `value` contains a condition on both axes whose verdict is always "possible, not certain".
+  /// Whether `value` contains a condition on both axes that the analysis cannot decide for any tile.
   bool holdsUnfollowed(Value value);
   /// Samples elements of a few tiles. Some: the conjunct may mask a whole tile, or depends on more than q and k. None:
   /// no such tile was found. Untried: the budget of sampled values is used up.
   enum class Hides { None, Some, Untried };
   Hides hidesTiles(const Conjunct &conjunct);
-  /// Whether intervals show, for every launch, that the conjunct holds for all rows except in the first four tiles of
-  /// the looped axis, or except in the last four.
+  /// Whether the intervals in which the conjunct holds for every row of the fixed tile contain, in every launch, the
+  /// whole looped axis except its first four tiles, or except its last four tiles.
   bool holdsButForFew(const Conjunct &conjunct);
 
   template <typename Set> auto &knownSets() {
@@ -205,9 +211,9 @@ private:
   }
   template <typename Set> Set everything() { return where<Set>({true, {}}); }
 
-  /// The set for a condition that has the same value for all elements.
+  /// All elements of the tile if the run-time `condition` holds, else none.
   template <typename Set> Set where(const Condition &condition) { return where<Set>(condition, condition); }
-  /// The set for a condition that may hold for some elements if `any`, and holds for all elements if `all`.
+  /// The set (Bounds or Verdict) of a condition that may hold for some elements if `any` and holds for all if `all`.
   template <typename Set> Set where(const Condition &any, const Condition &all) {
     if constexpr (std::is_same_v<Set, Bounds>)
       return {when(any), when(all)};
@@ -215,13 +221,14 @@ private:
       return {any, all};
   }
 
-  /// The whole axis if the condition holds, else the empty set.
+  /// The whole looped axis if the run-time `condition` holds, else the empty set.
   Intervals when(const Condition &condition);
   /// Whether the interval is empty for every launch.
   bool isEmpty(const Interval &x);
   Interval intersect(const Interval &x, const Interval &y);
   Intervals intersect(const Intervals &x, const Intervals &y, Rounding rounding);
-  /// Adds an interval to a union of at most mostIntervals intervals.
+  /// Adds `x` to the union `to`. If `to` would have more than mostIntervals intervals, two of them are merged, which
+  /// makes the union larger or smaller as `rounding` says.
   void unite(Intervals &to, Interval x, Rounding rounding);
   /// The union of x and y as one interval, if the union is an interval for every launch. With Rounding::Grow, a gap
   /// smaller than a tile between x and y is included.
@@ -252,29 +259,32 @@ private:
     std::optional<Form> known = {};
   };
 
-  /// The set for x + slack <= y.
+  /// The elements for which x + slack <= y holds.
   template <typename Set> Set atMost(Side x, Side y, int64_t slack);
   /// Whether the result of a float comparison is looked up in a per-tile table: the comparison depends on one axis, and
   /// is not between a converted integer and a uniform value.
   bool comparesByTable(mlir::arith::CmpFOp compare);
   template <typename Set> Set compareFloats(mlir::arith::CmpFOp compare, bool negate);
-  /// The set for x < y of floats if `strictly`, else for x <= y; the complement if `negate`. NaN compares false.
+  /// The elements for which x < y (x <= y unless `strictly`) holds for floats, or fails if `negate`. A comparison with
+  /// NaN fails.
   template <typename Set> Set isLess(Value x, Value y, bool strictly, bool negate);
   /// The largest integer whose float is below y (at most y, if not `below`), or `ofNaN` if y is NaN. `y` is uniform
   /// over the tile: a value that does not depend on q and k, or an entry of a per-tile table.
   Linear lastInteger(Value y, bool below, int64_t ofNaN);
   /// The minimum and the maximum, over the tile, of a float that is uniform or depends on one axis.
   std::optional<std::pair<Value, Value>> floatEnds(Value value);
-  /// The verdict for x < y if `strictly`, else for x <= y.
+  /// Whether x < y (x <= y unless `strictly`) may hold for some element of the tile, and whether for every element.
   Verdict compare(Form x, Form y, bool strictly);
   Bounds solveAtMost(Form low, Form high, bool lowNegative, bool highNegative, int64_t slack);
   /// Clamps x, if x is a uniform i64 that is too large for sums, to a range that contains `other` in its interior.
   /// `other` is the range of the value that x is compared with, so the clamp changes no comparison.
   void narrow(Form &x, Range other);
-  /// Solves x <= 0 for the looped index. In `full` the inequality holds for every row of the fixed tile and every rest
-  /// in [x.lo, x.hi]; outside of `hull` it holds for none.
+  /// Solves x <= 0 for the looped index, where the form `x` is a linear function of q and k plus a rest in [x.lo,
+  /// x.hi]. In `full` the inequality holds for every row of the fixed tile and every value of the rest; outside of
+  /// `hull` the inequality holds for no row.
   Bounds solve(const Form &x);
-  /// floor(x / divisor) for comparison with quotients of positions.
+  /// floor(x / divisor), or 0 for a negative x if no position is negative. The callers compare the result only with
+  /// quotients of positions.
   Linear quotient(const Linear &x, int64_t divisor);
   /// The first index of the looped axis whose position l has trunc(l / divisor) >= least.
   Linear firstIndex(const Linear &least, int64_t divisor);
@@ -285,9 +295,11 @@ private:
   /// The maximum number of intervals of a union. Each gap between two intervals costs the loop over the domain a few
   /// integer operations per tile.
   static constexpr unsigned mostIntervals = 4;
-  /// How many more comparisons of min, max, abs and select may be split into simpler comparisons; bounds compile time.
+  /// The remaining number of comparisons of min, max, abs and select that may be split into simpler comparisons. The
+  /// limit bounds compile time.
   int splits = 32;
-  /// How many more values of the region may be computed for sampled elements; bounds the compile time of large masks.
+  /// The remaining number of values of the region that may be computed for sampled elements. The limit bounds the
+  /// compile time of large masks.
   int64_t valuesLeft = 1 << 18;
   std::map<std::pair<void *, unsigned>, Value> lastIntegers; // cache of lastInteger()
   SmallVector<Conjunct> byTile;

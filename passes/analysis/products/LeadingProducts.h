@@ -11,7 +11,7 @@ inline bool followsFromProduct(const BlockDependences &dependences, mlir::Value 
   return dependences.follows(value, [](mlir::Operation *op) { return mlir::isa<tile::MmaOp>(op); });
 }
 
-/// Whether `product` depends on no other product of its block, so that it can be issued first.
+/// Whether `product` depends on no other matrix product of its IR block, so that `product` can be issued first.
 inline bool leads(const BlockDependences &dependences, tile::MmaOp product) {
   return llvm::none_of(product->getOperands(),
                        [&](mlir::Value operand) { return followsFromProduct(dependences, operand); });

@@ -49,8 +49,8 @@ public:
   /// equal values.
   bool counts(mlir::Value value) const { return contains(value) && of(value).affine && of(value).q; }
 
-  /// The relative values that depend on a load of a captured tensor at a relative index and that have a user which is
-  /// not relative. Only values of type f32, i32 and i1 are returned.
+  /// The relative values that are worth computing once for each distance q - k: they depend on a load of a captured
+  /// tensor at a relative index, and an op that is not relative uses them. Their types are f32, i32 and i1.
   mlir::SmallVector<mlir::Value> roots() const {
     mlir::SmallVector<mlir::Value> found;
     for (mlir::Operation &op : body.without_terminator()) {
@@ -65,7 +65,7 @@ public:
     return found;
   }
 
-  /// Whether the user of a relative value is itself not relative.
+  /// Whether `use`, a use of a relative value, is by an op whose result is not relative.
   bool leaves(mlir::OpOperand &use) const {
     return use.getOwner()->getNumResults() != 1 || !contains(use.getOwner()->getResult(0));
   }
@@ -171,14 +171,15 @@ inline bool isBlockValue(mlir::Value value, mlir::Block *block) {
   return op && llvm::all_of(op->getOperands(), [&](mlir::Value operand) { return isBlockValue(operand, block); });
 }
 
-/// Whether producer warps copy the dense bias that `load` reads to shared memory as a `tile.window`.
+/// Whether producer warps copy the dense bias that `load` reads to shared memory, as a rectangle of the tensor
+/// (`tile.window`).
 inline bool isWindow(tile::ElementOp load, tile::MapOp map) {
   return map->getParentOfType<tile::KernelOp>()->hasAttr(sched::stageBiasesAttr) &&
          isDenseBias(map, load, [&](mlir::Value index) { return isBlockValue(index, &map.getBody().front()); });
 }
 
-/// Whether producer warps provide `term` of the map's region in shared memory, as relative-position values or as a
-/// window.
+/// Whether producer warps write `term`, a value in the region of `map`, to shared memory: as relative-position values,
+/// or as a rectangle of a dense bias (`tile.window`).
 inline bool isStaged(mlir::Value term, tile::MapOp map) {
   if (!map || !map.getCoordinate("q") || !map.getCoordinate("k"))
     return false;

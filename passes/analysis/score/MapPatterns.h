@@ -56,9 +56,9 @@ inline mlir::Value rescaleFactor(tile::MapOp map) {
   return factors ? map.getInputs()[1] : mlir::Value();
 }
 
-/// An operand of a map's body that `sched.after` makes depend on earlier elements of the tile, so that ptxas
-/// interleaves the map's special functions with the arithmetic that feeds them. The op that uses the operand also reads
-/// the map's first element; an example is c of tanh(s * c).
+/// An operand in the body of a map, such as c of tanh(s * c), where the product also reads s, the element of the map's
+/// first input. `sched.after` makes the operand depend on earlier elements of the tile, so that ptxas interleaves the
+/// map's special functions with the arithmetic that feeds them.
 struct InterleavedOperand {
   mlir::Value value;
   bool byRow; ///< whether each row has its own value; else one value serves the whole tile
@@ -68,9 +68,10 @@ struct InterleavedOperand {
 /// tile-fold-softmax-scale writes the softmax's exponentials.
 std::optional<float> exponentFactor(tile::MapOp map);
 
-/// The InterleavedOperand, if the region computes exactly one special function (tanh, exp2). The function's argument
-/// must depend on a sum, difference, product or fma of the first element and a value that is constant along a row; that
-/// value is returned. Nothing if the tile's columns are not a multiple of 16. (InterleaveFunctions.cpp)
+/// The InterleavedOperand of `map`, if the map's region computes exactly one special function (tanh, exp2). The
+/// function's argument must depend on a sum, difference, product or fma of the first element and a value that is
+/// constant along a row, which is the operand. Nullopt if the tile's columns are not a multiple of 16.
+/// (InterleaveFunctions.cpp)
 std::optional<InterleavedOperand> interleavedOperand(tile::MapOp map);
 
 /// Whether `map` computes a vector of scatter indices from coordinates alone. Such an index is computed where the
@@ -125,9 +126,9 @@ inline std::optional<CountedPlaces> countedPlaces(mlir::Value index) {
   return std::nullopt;
 }
 
-/// Whether the tile origin `origin` is a nonnegative multiple of `factor` for every block and every tile. Constants,
-/// the origins of a thread block's tile and of a loop's tile, and products of a tile index and a constant are
-/// recognised.
+/// Whether `origin`, the first index of a tile, is a nonnegative multiple of `factor` for every block and every tile.
+/// Recognised are constants, the origins of a thread block's tile and of a loop's tile, and products of a tile index
+/// and a constant; false for other values.
 inline bool isMultipleOf(mlir::Value origin, int64_t factor) {
   auto fits = [&](int64_t number) { return number >= 0 && number % factor == 0; };
   mlir::APInt number;

@@ -49,7 +49,7 @@ bool ScoreFlow::follow(Value source, OnMap onMap) {
 bool ScoreFlow::visit(OpOperand &use, OnMap onMap) {
   Operation *user = use.getOwner();
   if (auto map = dyn_cast<tile::MapOp>(user)) {
-    // A map that only compares this input gives the same result after the change.
+    // A map that only compares this input gives the same result after the scores are scaled or shifted.
     if (use.getOperandNumber() > 0 && use.getOperandNumber() < map.getInputs().size() && onlyCompares(map, use))
       return true;
     Step step = use.getOperandNumber() < map.getInputs().size() ? onMap(map, use) : Step::Refuses;

@@ -29,26 +29,28 @@ public:
   enum class Step { Carries, Ends, Refuses };
   using OnMap = llvm::function_ref<Step(tile::MapOp, mlir::OpOperand &)>;
 
-  /// `unchanged` returns whether the change maps a constant to itself. The constants are initial values of loops and
-  /// constants that scores are compared with.
+  /// `unchanged` returns whether the scaling or shift of the scores maps a constant to itself. Such constants are the
+  /// initial values of loops and the constants that scores are compared with.
   explicit ScoreFlow(bool (*unchanged)(float)) : unchanged(unchanged) {}
 
-  /// Follows all uses of `source`. Returns false if the change is impossible: at a reduction other than max, at a use
-  /// that the table above does not have, at a map that refuses, or if a required value does not change.
+  /// Follows the scaling or shift of `source` through all uses. Returns false if this change is impossible: at a
+  /// reduction other than max, at a use that is not in the table at the top of this file, at a map for which `onMap`
+  /// returns Refuses, or if a value of require() does not change.
   bool follow(mlir::Value source, OnMap onMap);
-  /// Requires that `values` change too; follow() returns false otherwise.
+  /// Requires that the change of the scores also reaches `values`; follow() returns false otherwise.
   void require(mlir::ValueRange values) { llvm::append_range(required, values); }
   /// Whether `map` returns either its input `use` or a constant (0 or an infinity), selected by comparisons whose
-  /// outcome the change does not affect.
+  /// outcome the scaling or shift of the scores does not affect.
   bool onlySelects(tile::MapOp map, mlir::OpOperand &use) const;
   /// Whether `value` is scaled or shifted like the scores; known after follow().
   bool reaches(mlir::Value value) const { return changed.contains(value); }
 
 private:
-  /// Whether `user` compares `input` with a constant that the change maps to itself, so that the outcome is the same.
+  /// Whether `user` compares `input` with a constant that the scaling or shift of the scores maps to itself. The
+  /// outcome of the comparison then stays the same.
   bool comparesUnchanged(mlir::Operation *user, mlir::Value input) const;
-  /// Whether `map` uses its input `use` only in comparisons whose outcome the change does not affect. (Not for the
-  /// first input, which a conditional map also returns as its result.)
+  /// Whether `map` uses its input `use` only in comparisons whose outcome the scaling or shift of the scores does not
+  /// affect. `use` is not the first input, which a conditional map also returns as its result.
   bool onlyCompares(tile::MapOp map, mlir::OpOperand &use) const;
   bool visit(mlir::OpOperand &use, OnMap onMap);
 

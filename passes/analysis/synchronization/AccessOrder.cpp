@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::synchronization;
 
-/// The number of tiles of work in the grid.
+/// The number of tiles of work (points of the kernel's grid) for the extents of `launch`.
 static int64_t tilesOfGrid(sched::KernelOp kernel, const Launch &launch) {
   int64_t tiles = 1;
   for (auto axis : kernel.getGrid().getAsRange<tile::AxisAttr>()) {
@@ -19,7 +19,7 @@ static int64_t tilesOfGrid(sched::KernelOp kernel, const Launch &launch) {
   return tiles;
 }
 
-/// Checks that each loop over tiles of work executes every tile of work exactly once.
+/// Checks that, over all thread blocks of a launch, each loop over tiles of work takes every tile of work exactly once.
 static LogicalResult verifyTaken(const Record &record, const Launch &launch) {
   for (auto [who, numbers] : record.taken) {
     std::vector<int64_t> sorted = numbers;
@@ -47,7 +47,7 @@ static int64_t countSplits(sched::KernelOp kernel) {
   return shares;
 }
 
-/// The axes other than q, k, b and h whose extents bound loops over tiles.
+/// The axes whose extents bound loops over tiles, other than q, k, b, h, hkv and derived axes.
 static SmallVector<StringRef> iteratedAxes(sched::KernelOp kernel) {
   SmallVector<Value> open;
   kernel.walk([&](sched::ForTilesOp loop) { open.push_back(loop.getBound()); });
@@ -70,10 +70,10 @@ static SmallVector<StringRef> iteratedAxes(sched::KernelOp kernel) {
 }
 
 /// The launches to check: without keys, with one key more than a tile, and with enough tiles of keys for each split to
-/// go round its rings twice and fill one more stage. The last tile of queries has one row, so that some warpgroups have
-/// no rows. For persistent blocks the first launch has one block for each tile of work, and the others have two blocks.
-/// One of the launches with two blocks has no keys, because with keys the waits on the K and V rings may happen to
-/// order successive tiles of work, and hide that nothing else does.
+/// fill all stages of its rings twice and one stage a third time. The last tile of queries has one row, so that some
+/// warpgroups have no rows. For persistent blocks the first launch has one block for each tile of work, and the other
+/// launches have two blocks. One of the launches with two blocks has no keys: with keys, the waits on the K and V rings
+/// may order successive tiles of work and so hide that another synchronisation is missing.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const tile::PlanAttr plan = kernel.getPlan();
@@ -95,7 +95,8 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
       launch.blocks = program.several ? blocks : 0;
       launch.values = taken;
       launch.backwards = launches.size() % 2;
-      // Loops over other axes have as many tiles, too.
+      // The simulated extents of other axes than k are chosen so that loops over them have as many tiles as the loop
+      // over keys.
       for (StringRef axis : iterated)
         launch.others.push_back({axis, llvm::divideCeil(keys, tileK) * std::max<int64_t>(plan.getSize(axis), 1)});
       launches.push_back(launch);
@@ -107,7 +108,7 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
   add(most, std::max(tileQ, most), 1, 2, 2, {Values::Zero, Values::Most});
   if (program.loads)
     add(2 * most, 2 * tileQ, 2, 1, 2, {Values::Mixed});
-  // Some tiles of keys are visible, and few: what one role skips, another might wait for.
+  // With few visible tiles of keys, one role might wait for a tile that another role skips.
   if (program.loads && !program.roles.empty())
     add(2 * most, 2 * tileQ, 2, 1, 2, {Values::Few, Values::FewOthers, Values::FewMore});
   if (program.several)
@@ -135,9 +136,9 @@ LogicalResult attune::verifyAccessOrder(sched::KernelOp kernel) {
   for (Launch launch : launchesOf(kernel, program)) {
     launch.tiles = tilesOfGrid(kernel, launch);
     Record record;
-    // Persistent blocks are at most as many as tiles of work.
+    // A launch has at most as many persistent blocks as tiles of work.
     launch.blocks = launch.blocks ? std::min(launch.blocks, launch.tiles) : launch.tiles;
-    // If a thread block has one tile of work, the first, a middle and the last block are enough.
+    // If each thread block has one tile of work, only the first, a middle and the last block are simulated.
     SmallVector<int64_t> blocks{0, launch.tiles / 2, launch.tiles - 1};
     if (program.several)
       blocks = llvm::to_vector(llvm::seq(launch.blocks));

@@ -1,7 +1,8 @@
 //===- AccessOrder.h - Verifies the order of accesses to shared memory -------===//
 //
-// Executes the control flow of a kernel, all warps of a thread block concurrently, and tracks what orders the warps. A
-// kernel without roles is one role: its warps copy by cp.async and synchronise at barriers of the block. With roles:
+// Simulates the control flow of a kernel, all warps of a thread block concurrently, and tracks what orders the warps. A
+// kernel without roles (warp specialisation) counts as one role: its warps copy by cp.async and synchronise at barriers
+// of the block. With roles:
 //
 //     producer                            consumer                            checked
 //     sched.acquire %k[%s] phase %p       sched.wait %k[%s] phase %p          stage and phase agree on both sides
@@ -10,13 +11,13 @@
 //                                         sched.release %k[%s]                once, by as many warps as the ring counts
 //
 // Each access to shared memory must be ordered after the accesses that it depends on, whatever the order in which
-// warps, lanes, copies and products happen to run. Messages, named barriers, fences, groups of products and of boxes,
-// and the numbers of tiles of work are tracked too. The analysis uses no result of the passes that wrote the
-// synchronisation and shares no code with the simulator.
+// warps, lanes, copies and products happen to run. Messages between roles, named barriers, fences, commit groups of
+// wgmma and TMA, and the numbers of tiles of work are tracked too. The analysis uses no result of the passes that wrote
+// the synchronisation and shares no code with the simulator.
 //
 // Only integers that decide control flow, select a stage or locate a row are computed, lane by lane where lanes differ.
-// Several launches are run, with different extents. A value that the kernel loads is guessed in a few ways, the same
-// for all roles.
+// Several launches with different extents are simulated. For a value that the kernel loads from memory a number is
+// guessed, the same for all roles; different launches use different guesses.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -49,8 +49,8 @@ Machine::Go Machine::faultAt(Warp &warp, const Step &step, StringRef verb, const
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-/// The actor of the warp (table in Clock.h) to which an access of the active lanes belongs. Besides lane 0, only one
-/// lane is tracked by itself; a third lane that acts alone counts as Each.
+/// The actor (table in Clock.h) that stands for the active lanes of `warp`. Only lane 0 and one other lane are tracked
+/// as single lanes; an access by a third single lane counts as Lanes::Each.
 Lanes Machine::activeLanes(Warp &warp) {
   if (llvm::popcount(warp.mask) != 1)
     return Lanes::Each;
@@ -176,7 +176,8 @@ Machine::Go Machine::readBox(Warp &warp, const Step &step) {
   return checkWork(warp, step);
 }
 
-/// Checks that all boxes of a tile of work lie at the same place of the grid, and that a launch stores each box once.
+/// Checks that all TMA boxes of a tile of work have the same tile index along each axis of the grid, and that a launch
+/// stores each box once.
 Machine::Go Machine::checkWork(Warp &warp, const Step &step) {
   auto &places = record->places[{launch.block, warp.tilesBefore}];
   auto axes = program.axes();
@@ -237,8 +238,7 @@ Machine::Go Machine::copyGroup(Warp &warp, const Step &step) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Completes all closed groups except the newest `pending` ones; `lanes` are the lanes that waited for the completed
-/// groups.
+/// Completes all committed groups except the newest `pending` groups. `lanes` are the lanes that have waited.
 void Machine::complete(Warp &warp, Groups &groups, size_t pending, Lanes lanes) {
   for (; groups.closed.size() > pending; groups.closed.pop_front())
     for (const Asynchronous &work : groups.closed.front()) {
@@ -304,7 +304,7 @@ Machine::Go Machine::multiply(Warp &warp, const Step &step) {
   }
   for (const Asynchronous &other : warp.products.open)
     if (other.op == step.op && other.reads == work.reads)
-      return Go::Next; // the same product for another part of the contracted axis
+      return Go::Next; // the same product for another slice of the contracted axis, already recorded
   for (auto [i, at] : llvm::enumerate(work.reads))
     if (Memory::Result fault = memory.startRead(accessor(warp, step), at))
       return faultAt(warp, step, "reads", at, *fault);

@@ -9,8 +9,8 @@
 //     | full(ring, s)    | how often stage s was filled: all arrivals, and all bytes of its copies      |
 //     | empty(ring, s)   | how often stage s was released by all of its readers                         |
 //
-// A wait joins the clocks of the warps that arrived. An event that is not covered by a warp's clock is not ordered
-// before the warp's next op, even if the event happened to run earlier in this simulation.
+// A wait joins the clocks of the warps that arrived. An event that a warp's clock does not cover is not ordered before
+// the warp's next op, even if the event ran earlier in this simulation.
 //
 // The lanes of a warp are ordered among each other only by sched.sync_lanes and by barriers. An arrival therefore
 // publishes the events of the arriving lanes, and of the other lanes only the events before the last sync_lanes or

@@ -78,8 +78,8 @@ Machine::Go Machine::loopStep(Warp &warp, const Step &step) {
   return jump(warp, step.target);
 }
 
-/// Takes the tile of work whose number is the step's input. If there is no such tile, WorkBegin jumps to `otherwise`,
-/// and WorkNext goes on after the loop.
+/// Takes the tile of work whose number is the step's first input, if the number is below the bound (second input).
+/// Otherwise WorkBegin jumps to step `otherwise`, and WorkNext continues after the loop over tiles of work.
 Machine::Go Machine::takeWork(Warp &warp, const Step &step, int otherwise) {
   const int64_t number = uint32_t(warp.get(step.in[0], warp.first())),
                 bound = uint32_t(warp.get(step.in[1], warp.first()));
@@ -211,8 +211,9 @@ int64_t Machine::guess(const Step &step, uint64_t key) const {
   return int64_t(mix(key, uint64_t(launch.values)) % (truth ? 2 : uint64_t(launch.keys) + 1));
 }
 
-/// A guess for an element in memory. Elements that are compared with each other (document ids, a tile's minimum and
-/// maximum) must sometimes be equal, so they are drawn from 3 or 6 numbers; some elements grow with the row.
+/// A guess for an element in memory. In the modes Few, FewOthers and FewMore of launch.values, integers are drawn from
+/// 3 or 6 numbers, and half of them grow with the row: elements that a kernel compares with each other (document ids,
+/// a tile's minimum and maximum) must sometimes be equal.
 int64_t Machine::guessElement(const Warp &warp, const Step &step, int lane) const {
   uint64_t key = uint64_t(step.number);
   int64_t row = 0;

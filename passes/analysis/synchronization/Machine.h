@@ -65,7 +65,7 @@ struct Groups {
 struct RegisterState {
   bool touched = true; ///< accessed by ordinary instructions since the last mma_fence
   int underWay = 0;
-  bool unnamed = false; ///< its product is complete, but no mma_wait has listed the buffer yet
+  bool unnamed = false; ///< a product on the buffer is complete, but no mma_wait has listed the buffer yet
   mlir::Operation *op = nullptr;
 };
 
@@ -80,14 +80,14 @@ struct Warp {
   int64_t tilesBefore = 0;
 
   uint32_t now = 1;
-  /// `all`: what every lane has waited for; `some`: what the lanes in `someMask` have waited for in addition.
+  /// The events that the lanes have waited for. `all`: every lane has; `some`: the lanes in `someMask` have.
   Clock all, some;
   uint32_t someMask = 0;
   uint32_t apart = 0;  ///< lanes with accesses as Lanes::Each since the last sync_lanes or barrier
   uint32_t stored = 0; ///< lanes that have stored to shared memory since the last sync_lanes or barrier
-  int other = -1;      ///< the lane that is tracked as Lanes::Other; -1 before its first access
+  int other = -1;      ///< the lane besides lane 0 that is tracked alone (Lanes::Other); -1 before its first access
 
-  Groups products, copies;          ///< a copy lists the places that it fills under `reads`
+  Groups products, copies;          ///< a cp.async copy lists the places that it fills in Asynchronous::reads
   std::map<uint32_t, Groups> boxes; ///< groups of TMA stores, by the mask of lanes that started them
   std::vector<RegisterState> registers;
 
@@ -134,7 +134,7 @@ private:
   // Emits an error at `op`, unless the run has failed already. `warp` may be null.
   Go fail(const Warp *warp, mlir::Operation *op, const llvm::Twine &what, mlir::Operation *other = nullptr);
 
-  // Control flow and values, in Control.cpp.
+  // Steps of control flow and computation of values, defined in Control.cpp.
   Go control(Warp &warp, const Step &step);
   Go loopStep(Warp &warp, const Step &step);
   Go workStep(Warp &warp, const Step &step);
@@ -146,7 +146,7 @@ private:
   int64_t guess(const Step &step, uint64_t key) const;
   int64_t guessElement(const Warp &warp, const Step &step, int lane) const;
 
-  // Rings and barriers, in Rings.cpp.
+  // Steps of rings and named barriers, defined in Rings.cpp.
   Go ring(Warp &warp, const Step &step);
   Go initRing(Warp &warp, const Step &step);
   Go waitFor(Warp &warp, const Step &step, bool full);
@@ -158,7 +158,7 @@ private:
   void learn(Warp &warp, const Clock &what);
   void synchronizeLanes(Warp &warp);
 
-  // Shared memory and products, in Accesses.cpp.
+  // Steps that access shared memory or start products, defined in Accesses.cpp.
   Go access(Warp &warp, const Step &step);
   Go loadBox(Warp &warp, const Step &step);
   Go readBox(Warp &warp, const Step &step);

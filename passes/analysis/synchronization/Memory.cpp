@@ -59,15 +59,16 @@ void Memory::reset() {
   }
 }
 
-/// Whether the access is ordered after the event of `actor` at time `at`. Events of a whole warp (Lanes::Together) are
-/// ordered before everything that its lanes do later.
+/// Whether the access `by` is ordered after the event of `actor` at time `at`. An event of a whole warp
+/// (Lanes::Together) is ordered before everything that lanes of this warp do later.
 bool Memory::comesAfter(const Accessor &by, Actor actor, uint32_t at) const {
   const bool isOwn = by.actor == actor || (by.actor.warp == actor.warp && actor.lanes == Lanes::Together);
   return isOwn || (*by.knows)[components.seen(actor)] >= at;
 }
 
-/// The rest of an error text, such as "which another warp may still read; a ring or barrier must order the two". If the
-/// other warp has arrived since but the arrival does not cover the lane of the access, the text names sync_lanes.
+/// The end of an error text about the access `by` and an unordered earlier access of `actor` at time `at`, such as
+/// "which another warp may still read; a ring or barrier must order the two". `does` is the part "may still read". If
+/// the actor's warp has arrived since, but not for the lane of the earlier access, the text names sync_lanes.
 std::string Memory::whyUnordered(const Accessor &by, Actor actor, uint32_t at, StringRef does) const {
   if (by.actor.warp == actor.warp)
     return ("which another lane of the warp " + does + "; a sched.sync_lanes or a barrier must order the two").str();

@@ -19,7 +19,8 @@
 
 namespace attune::synchronization {
 
-/// An access that breaks a rule. `what` continues an error text that begins "reads stage 1 of k_ring, ".
+/// Describes an access that is not ordered as required. `what` continues an error text that begins "reads stage 1 of
+/// k_ring, "; `other` is the op of the earlier access.
 struct Fault {
   std::string what;
   mlir::Operation *other = nullptr;

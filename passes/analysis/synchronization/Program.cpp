@@ -49,7 +49,7 @@ public:
     declare();
     findRows();
     kernel.walk([&](Operation *op) {
-      // A claim takes a tile of work even if nothing uses the number, so claims always run.
+      // sched.claim_work takes a tile of work even if nothing uses the tile's number, so this op always runs.
       if (auto claim = dyn_cast<sched::ClaimWorkOp>(op))
         need(claim.getResult());
       if (!isEvent(op))
@@ -110,8 +110,9 @@ private:
     return buffer;
   }
 
-  /// Finds the buffers whose accesses are tracked for groups of rows: buffers that one role both writes and reads, so
-  /// that its warps may be at different rows at the same time, and buffers that overlap these.
+  /// Finds the shared buffers whose accesses are tracked for groups of rows. These are the buffers that one role both
+  /// writes and reads, where the role's warps may be at different rows at the same time, and all buffers whose bytes
+  /// overlap such a buffer.
   void findRows() {
     llvm::DenseMap<std::pair<int, Operation *>, unsigned> uses;
     kernel.walk([&](Operation *op) {
@@ -188,7 +189,7 @@ private:
     }
   }
 
-  /// Marks `op` and the ops around it as part of the program.
+  /// Marks `op` and the ops around it as part of the program that the analysis executes.
   void include(Operation *op) {
     if (op == kernel || !included.insert(op).second)
       return;
@@ -207,7 +208,7 @@ private:
     include(op->getParentOp());
   }
 
-  /// The operands that a step of `op` reads.
+  /// The operands whose values a step needs to compute `op`.
   static SmallVector<Value, 3> operandsOf(Operation *op) {
     if (auto element = dyn_cast<tile::ElementOp>(op))
       return SmallVector<Value, 3>(element.getIndices());
@@ -234,7 +235,7 @@ private:
       places[value] = {slots, byLane};
       slots += byLane ? 32 : 1;
     }
-    // The result of a loop is in the slot of the carried value.
+    // The result of a loop shares the slot of the loop-carried value.
     for (Value value : order)
       if (Operation *op = value.getDefiningOp())
         for (const CarriedValue &carried : carriedByLoop(op))
@@ -307,7 +308,8 @@ private:
     move(op, fromTo);
   }
 
-  /// Records that `op` accesses `value` by ordinary instructions, if products use `value`. flush() emits the step.
+  /// Records that `op` accesses the register buffer `value` by ordinary instructions, if products use the buffer.
+  /// flush() emits one Touch step for all recorded accesses.
   void touch(Value value, Operation *op) {
     auto found = registers.find(value);
     if (found != registers.end() && llvm::none_of(touched, [&](auto &each) { return each.first == found->second; }))
@@ -423,8 +425,8 @@ private:
     }
   }
 
-  /// Records where a box is in the grid. The step's inputs from `first` on are batch, head and row: the operand's axes
-  /// except its last one.
+  /// Records which inputs of the step give the position of its TMA box along the axes of the kernel's grid. The inputs
+  /// from `first` on are batch, head and row of the box: the coordinates along all axes of the tensor but the last.
   void placeInGrid(Step &step, Value map, unsigned first) {
     auto described = map.getDefiningOp<sched::TensorMapOp>();
     auto view = described ? described.getView().getDefiningOp<tile::ParamOp>() : nullptr;

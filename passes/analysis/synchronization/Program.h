@@ -1,19 +1,21 @@
 //===- Program.h - A kernel's control flow and synchronisation as flat steps -===//
 //
-// The part of a kernel that passes/analysis/synchronization/AccessOrder.h executes: ops that wait, arrive, copy, multiply or access
-// shared memory, and the integers that decide control flow, name a stage or barrier, or give the row of an access.
-// Loops and branches become jumps, so that a warp can stop at any step and continue later:
+// The part of a kernel that passes/analysis/synchronization/AccessOrder.h executes: ops that wait, arrive, copy,
+// multiply or access shared memory, and the integers that decide control flow, name a stage or barrier, or give the row
+// of an access. Loops and branches become jumps, so that a warp can stop at any step and continue later:
 //
 //     sched.for_tiles (%n) = (%a) below %b {...}               Move a -> n
 //                                                      [test]  Below n, b; if not, jump to [end]
-//                                                              ... (the body), Advance, Move next index -> n
+//                                                              ... (the body)
+//                                                              Advance: an error if the next index is not above n
+//                                                              Move next index -> n
 //                                                              Jump to [test]
 //                                                      [end]
 //
-// Register buffers of asynchronous products are also accessed by ordinary instructions. Successive accesses of this
-// kind are merged into one step, Touch; a loop over elements that contains nothing else is part of that step. A loop
-// runs only its first and its last iteration if its counter decides neither control flow nor a stage and its body does
-// not synchronise.
+// Register buffers of asynchronous products are also accessed by ordinary instructions. Successive accesses by ordinary
+// instructions are merged into one step, Touch, which includes loops over elements that contain only such accesses. Of
+// a loop only the first and the last iteration run if the loop's counter decides neither control flow nor a stage and
+// the loop's body does not synchronise.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -99,8 +101,8 @@ struct Slot {
   bool varies = false;
 };
 
-/// The position of a TMA box along axis `axis` of the kernel's grid. The position is the step's input number `input`,
-/// divided by `by`.
+/// Where a TMA box is along axis number `axis` of the kernel's grid: the tile index is the step's input number `input`,
+/// divided by the tile size `by`.
 struct GridPlace {
   unsigned input = 0, axis = 0;
   int64_t by = 1;
@@ -119,7 +121,7 @@ struct Step {
   /// wait completes; Touch: the buffers that are accessed, with the first op that does so in `touching`.
   llvm::SmallVector<int, 2> registers;
   llvm::SmallVector<mlir::Operation *, 2> touching;
-  llvm::SmallVector<GridPlace, 3> grid; ///< LoadBox and StoreBox: where the box is in the kernel's grid
+  llvm::SmallVector<GridPlace, 3> grid; ///< LoadBox and StoreBox: position of the TMA box in the kernel's grid
 };
 
 /// A buffer of shared memory. Accesses are tracked for groups of rows: at most 32 groups a stage, of 16 rows or more.

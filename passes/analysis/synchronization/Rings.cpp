@@ -10,8 +10,8 @@ using namespace attune::synchronization;
 // Clocks of lanes
 //===----------------------------------------------------------------------===//
 
-/// The clock that an arrival of `lanes` publishes (Clock.h). The warp's time advances, so that the clock does not cover
-/// what the warp does later.
+/// The vector clock (Clock.h) that an arrival of the lanes in the mask `lanes` publishes. The warp's time advances, so
+/// that the clock does not cover later events of the warp.
 Clock Machine::handOn(Warp &warp, uint32_t lanes) {
   Clock clock = warp.all;
   if (warp.someMask & lanes)
@@ -53,7 +53,8 @@ void Machine::learn(Warp &warp, const Clock &what) {
   warp.some.join(what);
 }
 
-/// The effect of sync_lanes or a barrier: every lane knows what each lane of the warp has waited for and done.
+/// Applies the effect of sync_lanes or a barrier to the warp's clocks: every lane is then ordered after everything that
+/// each lane of the warp has done or waited for.
 void Machine::synchronizeLanes(Warp &warp) {
   warp.all.join(handOn(warp, ~0u));
   warp.someMask = warp.apart = warp.stored = 0;
@@ -108,7 +109,7 @@ Machine::Go Machine::initRing(Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Checks that the ring is initialised before this op, and that the ring has the stage.
+/// Checks that a barrier orders the initialisation of the step's ring before this step, and that the ring has `stage`.
 Machine::Go Machine::checkRing(Warp &warp, const Step &step, int64_t stage) {
   sched::RingOp ring = program.rings[step.ring];
   const RingState &state = rings[step.ring];
@@ -209,7 +210,8 @@ Machine::Go Machine::completeIfDone(Warp &warp, const Step &step, Phase &phase, 
 // Named barriers
 //===----------------------------------------------------------------------===//
 
-/// Arrives at a named barrier. If `waits`, the warp blocks until all `threads` have arrived.
+/// Arrives at the named barrier `id` (bar.sync if `waits`, else bar.arrive). With `waits` the warp blocks until all
+/// `threads` threads have arrived.
 Machine::Go Machine::synchronize(Warp &warp, const Step &step, int64_t id, int64_t threads, bool waits) {
   if (id < (step.action == Action::Barrier ? 0 : 1) || id >= int64_t(barriers.size()))
     return fail(&warp, step.op, "names barrier " + Twine(id) + "; those of warps are 1 to 15");

@@ -19,7 +19,7 @@ struct BackwardProgram {
   /// Whether the loop over queries computes all five products of the backward pass and adds each tile's contribution to
   /// dQ to float32 sums in global memory.
   bool accumulatesDq() { return op->hasAttr(attn::accumulatesDqAttr); }
-  /// Whether a loop over queries of its own computes dV, and the other one dK alone.
+  /// Whether dV and dK are computed by two separate loops over queries.
   bool separatesDv() { return op->hasAttr(attn::separateDvAttr); }
   /// Whether the weights of a row depend on row statistics (softmax).
   bool hasStatistics() { return !op.getStatistics().empty(); }
@@ -51,7 +51,7 @@ struct BackwardProgram {
   /// All later values are linear in dX, so the constant factor is applied to dQ and dK. Gradients of captured tensors
   /// are not scaled that way, so variants with captured gradients keep the select.
   bool splitsGradient() { return marksDropped() && captured.empty() && isWeighted(); }
-  /// Whether dX = P G.
+  /// Whether the gradient of the scores, dX, is P G, where G = keep(dO V^T) - delta is the gradient of the weights P.
   bool isWeighted();
   /// Whether a value of the score's gradient region is 0 wherever P is 0: the value is a multiple of P, and no finite
   /// value of Q K^T gives a score of -inf. Then masking in partial tiles suffices.

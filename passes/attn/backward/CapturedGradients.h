@@ -42,8 +42,8 @@ struct GradientSum {
 struct CapturedGradient {
   attn::CapturedTensorAttr tensor;
   llvm::SmallVector<GradientSum> sums;
-  /// additions with an index for q and one for k, all of whose indices are coordinates; if there is such an addition,
-  /// the other lists are empty
+  /// all additions to the gradient, if they have the same indices, each index is one of b, h, q and k, and both q and k
+  /// are indices; empty otherwise. If this list is not empty, the other lists are.
   llvm::SmallVector<attn::AddGradientOp> tiles;
   llvm::SmallVector<attn::AddGradientOp> scattered; ///< additions that are done atomically
   bool inAnyOrder = false;                          ///< scattered to long accumulators: any order gives the same bits

@@ -5,7 +5,7 @@
 
 namespace attune::backward {
 
-using Places = std::array<Value, 2>; // the indices of the tensor that are b and h; null where none is
+using Places = std::array<Value, 2>; // the tensor's indices for b and h; null where b or h is no index
 
 namespace {
 /// The batches or heads [begin, end) that share an element of the tensor.
@@ -15,8 +15,8 @@ struct Sharers {
 } // namespace
 
 /// The batches or heads, `count` in all, that share an element of the tensor: the one at `place`, or all of them where
-/// `place` is null. The tensor's last place is also shared by all batches or heads beyond it, because their index is
-/// clamped.
+/// `place` is null. The last of the tensor's `extent` places is also shared by all batches or heads beyond it, because
+/// their index is clamped.
 static Sharers sharersOf(KernelFrame &frame, Value count, Value place, Value extent) {
   Value first = frame.number(0);
   if (!place)
@@ -128,7 +128,7 @@ void writeDenseGradientKernel(KernelFrame &frame, const CapturedGradient &gradie
     inputs.gradient = frame.load("do_tile", "q", "dv", dO, ofQuery, values.Sq, stages);
     inputs.k = frame.load("k_tile", "k", "d", keys, ofKey, values.Sk, stages);
     inputs.v = frame.load("v_tile", "k", "dv", vs, ofKey, values.Sk, stages);
-    // With row statistics the mask's cut at the end of the keys is dropped: storeTile does not store past that end.
+    // With row statistics the mask's condition k < Sk is dropped: storeTile does not store past the end of the keys.
     if (frame.program.hasStatistics())
       llvm::erase_if(mask.cuts, [](const MaskCut &cut) { return cut.conjuncts.empty(); });
     // The iterations run over batches and heads for one position of the tile, so the row values are loaded in each

@@ -126,8 +126,8 @@ void writeDense(KernelFrame &frame, ArrayRef<DenseGradient> dense, const ScoreTi
   }
 }
 
-/// If the added values are computed by an unconditional map without other users, the addition moves into that map, and
-/// its select between 0 and the added value becomes a select between `sum` and the new sum.
+/// If the added values are computed by an unconditional map without other users, the addition moves into that map. A
+/// select of the map between 0 and the added value then becomes a select between `sum` and the new sum.
 Value sumWith(KernelFrame &frame, const ScoreTile &tile, Value sum, attn::AddGradientOp add) {
   Value added = addedOf(frame, tile, add);
   if (!sum)

@@ -19,7 +19,8 @@ public:
 
 protected:
   /// Begins a kernel whose grid covers the operand `over`. The last axes of `over` are the tensor's dimensions; a
-  /// thread block takes `by[dim]` elements of dimension `dim`. The caller writes the body next.
+  /// thread block takes `by[dim]` elements of dimension `dim`, and its tiles have `columns` columns. The caller writes
+  /// the body next.
   void begin(const llvm::Twine &suffix, tile::OperandAttr over, llvm::ArrayRef<int64_t> by, int64_t columns) {
     builder.setInsertionPoint(op);
     llvm::SmallVector<mlir::Attribute> grid(over.getAxes().begin(), over.getAxes().end());

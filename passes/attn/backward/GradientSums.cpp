@@ -11,8 +11,9 @@ namespace {
 
 constexpr int64_t blockEntries = 8;
 
-/// Writes the kernel that adds up a gradient's sums per row and per key. A block computes 8 elements along the tensor's
-/// last dimension. The elements are the columns of a tile; the tile's 128 rows split the values that each element sums:
+/// Writes the kernel that adds up the partial sums (a float32 per row or per key of each head) of the gradient of a
+/// captured tensor. A thread block computes 8 elements along the tensor's last dimension. The elements are the columns
+/// of a tile; the tile's 128 rows split the values that each element sums:
 ///
 ///     slopes[h], B 2, Sq 300: b 0 and 1 in a loop, q in rows     column 0     column 1   ...
 ///         b 0, q 0 .. 127                                        [b, 0, q]    [b, 1, q]
@@ -58,7 +59,7 @@ private:
     Value count;                      ///< extent of the coordinate
     std::optional<unsigned> dim = {}; ///< tensor dimension that the coordinate indexes
     Value steps;                      ///< number of values that one element sums over
-    Value before;                     ///< with `dim`: how many of these values are below the element's index
+    Value before;                     ///< with `dim`: how many of the summed values are below the element's index
   };
 
   Value addSum(const GradientSum &sum, Value total) {
@@ -128,7 +129,8 @@ private:
     });
   }
 
-  /// Adds the long accumulator of each element; each row of the tile takes one word.
+  /// Adds to each element of the gradient the value of its long accumulator (LongAccumulator.h), a sum over 67 words.
+  /// Row w of the tile takes word w.
   Value addWords(Value total) {
     static_assert(accumulator::words <= blockRows);
     Value view = declare(gradient.addends());
@@ -145,8 +147,9 @@ private:
     });
   }
 
-  /// Row numbers are mixed-radix numbers with a digit per run. Decodes this run's coordinate from `row`, and divides
-  /// `row` by the run's number of steps for the next run. `counts` becomes false where the coordinate is out of range.
+  /// Decodes the coordinate of `run` from `row`, a mixed-radix number with a digit for each coordinate that an element
+  /// sums over. Divides `row` by the number of steps of `run` for the next coordinate, unless `isLast`. `counts`
+  /// becomes false where the coordinate is out of range.
   Value coordinateAt(const Run &run, ArrayRef<Value> place, Value &row, bool isLast, Value &counts) {
     Value step = isLast ? row : arith::RemSIOp::create(builder, row, run.steps).getResult();
     if (!isLast)

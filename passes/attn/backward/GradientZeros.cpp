@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t zeroEntries = 256, zeroColumns = 64;
 
-/// Writes the kernel that clears (sets to zero) those elements of a gradient that no other kernel writes.
+/// Writes the kernel that clears (sets to zero) the workspace of scattered additions or, for a dense gradient, those
+/// elements of the gradient that no other kernel writes.
 class ZerosWriter : public GradientKernelWriter {
 public:
   using GradientKernelWriter::GradientKernelWriter;
@@ -111,16 +112,16 @@ private:
     tile::skipIf(kernel, bounds);
   }
 
-  /// Whether the second scatter has nothing to clear: the first scatter has cleared all of the thread block's elements,
-  /// or other kernels write all of them.
+  /// Whether no element past the ends of the sequences is left to clear: the thread block has already cleared all of
+  /// its elements, or other kernels write all of them.
   Value isNothingLeft(Value covered, Value isWhole) {
     if (!covered)
       return isWhole;
     return tile::named(arith::OrIOp::create(builder, opposite(covered), isWhole).getResult(), "nothing_left");
   }
 
-  /// Whether other kernels write all of the thread block's elements; `covered`: whether other kernels write elements of
-  /// the block's batch and head at all.
+  /// Whether other kernels write all elements of the gradient that this thread block would set to zero; `covered`:
+  /// whether other kernels write elements of the block's batch and head at all.
   Value isWhole(Value covered, Value row, Value column, const std::array<Value, 4> &counts) {
     row = rowOf(row);
     covered = both(covered, compare(arith::CmpIPredicate::sge, row, number(0)));
@@ -129,7 +130,8 @@ private:
     return tile::named(covered, "whole");
   }
 
-  /// If `isWhole`, sets one block index to -1, so that the scatter stores nothing and needs no test per element.
+  /// Sets the tensor's index for the batch or the head in `at` to -1 if `isWhole`. A scatter to `at` then stores
+  /// nothing and needs no test per element.
   void leaveOut(Value isWhole, const CoordinateDims &dims, SmallVector<Value> &at) {
     for (unsigned coordinate : {0u, 1u})
       if (dims[coordinate]) {

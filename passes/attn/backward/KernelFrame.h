@@ -27,7 +27,7 @@ struct VisibleTiles {
   MaskSplit mask;
 };
 
-/// What belongs to one kernel: the op, its plan, and what its body has declared so far.
+/// A kernel of the backward pass that is being written: its plan, and the operands that its body has declared so far.
 struct KernelFrame : TileWriter {
   /// Creates the kernel NAME + `suffix` before the attention NAME. `axes` are those of its grid.
   KernelFrame(BackwardProgram &program, const Twine &suffix, ArrayRef<StringRef> axes, Work work);
@@ -37,7 +37,8 @@ struct KernelFrame : TileWriter {
 
   /// Declares an operand of the kernel (a global tensor) and returns its view.
   Value operand(tile::OperandAttr declared);
-  /// The axes are b and `axes`; d and dv have the extents of the head.
+  /// Declares an operand with the axes b and `axes`, and returns its view. The extents of the axes d and dv are the
+  /// head dims of Q and K, and of V.
   Value operand(StringRef name, OperandRole role, Type element, ArrayRef<StringRef> axes);
   Value input(StringRef name, ArrayRef<StringRef> axes) { return operand(name, OperandRole::In, op.getDtype(), axes); }
   Value output(StringRef name, ArrayRef<StringRef> axes) {
@@ -53,23 +54,25 @@ struct KernelFrame : TileWriter {
   /// Declares what the forward pass saved, and reads sizes, offset and dropout parameters. All other operands must be
   /// declared first: extents are read from them.
   void readLaunch();
-  /// Sets the head of the values that are written next.
+  /// Sets the query head of the ops that are emitted next.
   void setHead(Value head);
   /// 1 / (1 - p_drop); null without dropout.
   Value readKeepScale() { return op.getDropout() ? param("keep_scale", f32) : Value(); }
 
   //===--- Tiles ---===//
 
-  /// Stages of copied tiles that dP alone reads.
+  /// The ring stages of a copied tile (of dO or V) that only the product dP = dO V^T reads.
   int64_t dpStages() { return plan.getDpStages() ? plan.getDpStages() : plan.getStages(); }
   int64_t tileOf(StringRef axis) { return axis == "q" ? plan.getTileQ() : plan.getTileK(); }
   TileType vectorOf(StringRef axis) { return shape({{axis, tileOf(axis)}}, f32); }
   TileType scores() { return shape({{"q", plan.getTileQ()}, {"k", plan.getTileK()}}, f32); }
-  /// A tile of float32 in registers: rows `axis`, and the columns of a head, `along` "d" or "dv".
+  /// A tile of float32 in registers. Its rows are queries or keys (`axis` "q" or "k"), its columns the elements of a
+  /// head (`along` "d" or "dv").
   TileType headTile(StringRef axis, StringRef along) {
     return shape({{axis, tileOf(axis)}, {along, along == "d" ? columns.d : columns.dv}}, f32);
   }
-  /// A copy of such a tile, in the kernel's dtype, to shared memory.
+  /// Copies a tile in the kernel's dtype to shared memory. Its rows are queries or keys (`axis` "q" or "k"), its
+  /// columns the elements of a head (`along` "d" or "dv").
   Value load(StringRef name, StringRef axis, StringRef along, Value view, ValueRange at, Value limit, int64_t stages) {
     const TileType type = headTile(axis, along).withElementType(op.getDtype()).withSpace(MemorySpace::Shared);
     return copy(type, view, at, limit, stages, name);
@@ -81,17 +84,17 @@ struct KernelFrame : TileWriter {
 
   //===--- Loops ---===//
 
-  /// The tiles that the thread block's tile visits.
+  /// The tiles that the thread block's loop visits, and the mask within them.
   VisibleTiles visibleTiles();
-  /// The number of rows of K and V (with `axis` Queries: of Q and dO) to load. No row of the other axis sees a row after
-  /// these, and the load fills such rows with zeros: dQ (dK and dV) multiplies the rows by the zeros of dS, and 0 * NaN
-  /// would be NaN.
+  /// The number of rows of K and V to load (with `axis` Queries: of Q and dO). No query (key) sees a later row, and the
+  /// load fills later rows of a tile with zeros. The zeros are needed because products multiply these rows by the zeros
+  /// of dS and P, and 0 * NaN would be NaN.
   Value rowsRead(const BlockValues &block, MaskAxis axis);
   Value qOrigin(Value q0) { return qOffset ? tile::named(add(q0, qOffset), "q_origin") : q0; }
 
   BackwardProgram &program;
   const attn::PlanAttr plan;
-  const LoopColumns columns; ///< D and Dv as the kernel's tiles pad them
+  const LoopColumns columns; ///< head dims D and Dv, padded to the sizes of the kernel's tiles
   tile::KernelOp kernel;
   BlockValues values;
   Value zero; ///< float32; null before readLaunch

@@ -17,14 +17,14 @@
 
 namespace attune::backward {
 
-/// Writes delta and, where it differs from LSE (BackwardProgram::hasSink), L, the row constant that is subtracted in
-/// the exponent. With `accumulates_dq` also sets the float32 sums of dQ to zero.
+/// Writes delta and, with a softmax sink or the like (BackwardProgram::hasSink), the row constant L of the weights P =
+/// p(x, base(L)); without a sink L is LSE. With `accumulates_dq` also sets the float32 sums of dQ to zero.
 void writeRowsKernel(KernelFrame &frame);
 /// Converts the float32 sums of dQ in memory to dQ, for a tile of queries.
 void writeSumsKernel(KernelFrame &frame);
 
-/// Writes dK and dV of a tile of keys, or with `separate_dv` dK alone. With `accumulates_dq` also adds dQ to the sums in
-/// memory, and writes dense gradients.
+/// Writes dK and dV of a tile of keys, or with `separate_dv` dK alone. With `accumulates_dq` also adds dQ to float32
+/// sums in memory, and writes the dense gradients of captured tensors.
 void writeKeysKernel(KernelFrame &frame);
 /// Writes dV of a tile of keys.
 void writeValuesKernel(KernelFrame &frame);
@@ -35,9 +35,9 @@ void writeQueriesKernel(KernelFrame &frame);
 
 /// The axes of the grid of writeDenseGradientKernel: the tensor's axes that are indexed by b and h, then q and k.
 SmallVector<std::string> gridOfDense(const CapturedGradient &gradient);
-/// Writes the gradient of a tensor whose indices are coordinates. The grid has a thread block for each tile of queries
-/// and keys, and for each b and h that is an index. A loop runs over the batches and heads that share the tile's
-/// elements.
+/// Writes the gradient of a captured tensor whose indices are q, k and perhaps b and h. The grid has a thread block for
+/// each tile of queries and keys, and for each b and h that is an index. A loop runs over the batches and heads that
+/// share the tile's elements.
 void writeDenseGradientKernel(KernelFrame &frame, const CapturedGradient &gradient);
 
 } // namespace attune::backward

@@ -17,7 +17,7 @@ struct QueryLoop {
   SmallVector<GradientSum> sums = {}; ///< per key
   SmallVector<DenseGradient> dense = {};
 
-  /// Zeros for dK and dV, as far as the loop sums them.
+  /// Zeros for those of dK and dV that the loop sums.
   Carried zeros(KernelFrame &frame) const {
     Carried all;
     if (givesKeys)
@@ -55,7 +55,7 @@ static InputTiles loadQueryTile(KernelFrame &frame, const QueryLoop &of, Value q
 }
 
 /// Computes one tile of queries and returns the loop's next carried values: dK, dV, then the sums per key of captured
-/// gradients. Also adds the tile's dQ to the sums in memory, where there are such.
+/// gradients. If `of.dq` is set, also adds the tile's dQ to the float32 sums in memory.
 static Carried afterQueryTile(KernelFrame &frame, const QueryLoop &of, const MaskSplit &mask, tile::ForBlocksOp loop) {
   Value q0 = loop.getOrigin();
   const InputTiles inputs = loadQueryTile(frame, of, q0);

@@ -40,7 +40,8 @@ static Value logDivisorOf(KernelFrame &frame, Value lse) {
   return frame.valueOf(frame.op.getLse(), statisticsOf(frame, lse, divisor));
 }
 
-/// The value that `add`, in the gradient region of the divisor or of LSE, adds for a row. `row` as in deltaOf.
+/// The value that `add`, in the gradient region of the divisor or of LSE, adds for a row. `row` is rowsum(dO * O), LSE
+/// and, if there is one, dLSE.
 static Value addedByRow(KernelFrame &frame, attn::AddGradientOp add, ValueRange row) {
   Value lse = row[1], none = isEmpty(frame, lse), g = frame.constant(0);
   if (add->getParentRegion() == &frame.op.getDivisorGrad()) {

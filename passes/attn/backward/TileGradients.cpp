@@ -101,7 +101,8 @@ static Value negatedUnless(KernelFrame &frame, Value isKept, Value x) {
   return arith::BitcastOp::create(builder, frame.f32, bits);
 }
 
-/// Applies dropout to P or dP, by the saved flags or, where there are none, by the random generator.
+/// Applies dropout to `tile`, P or dP, by the flags that the forward pass saved or, if it saved none, by the random
+/// generator. Dropped elements become 0 or, with `negates`, negative.
 static Value dropped(KernelFrame &frame, const ScoreTile &of, Value tile, StringRef name, bool negates = false) {
   if (!frame.op.getDropout())
     return tile;
@@ -182,7 +183,8 @@ ScoreTile scoresOf(KernelFrame &frame, const InputTiles &inputs, const TilePlace
 // Gradients
 //===----------------------------------------------------------------------===//
 
-/// Returns `value`, or 0 if the key is masked: `of`, its weight or without statistics its score, is 0 or -inf.
+/// Returns `value`, or 0 if the key is masked. A key is masked if its weight P is 0 or, without row statistics, if its
+/// score is -inf; `of` is that weight or score.
 static Value unlessMasked(KernelFrame &frame, Value value, Value of) {
   Value none = frame.constant(frame.program.hasStatistics() ? 0 : maskedScore);
   return frame.select(frame.compare(arith::CmpFPredicate::OEQ, of, none), frame.constant(0), value);
@@ -200,13 +202,14 @@ static Value unlessMasked(KernelFrame &frame, const ScoreTile &tile, Value value
 
 namespace {
 
-/// One element of a map over dP. Tiles that the element is computed from become inputs of the map.
+/// Computes one element of a map (elementwise op) over dP. Other tiles that the element is computed from become inputs
+/// of the map.
 class GradientElement {
 public:
   GradientElement(KernelFrame &frame, const ScoreTile &tile, tile::MapOp map)
       : frame(frame), op(frame.op), tile(tile), map(map) {}
 
-  /// dX as a sum of products (BackwardProgram::splitsGradient).
+  /// dX, the gradient of the score, as a sum of products (BackwardProgram::splitsGradient).
   Value splitGradient() {
     Value dp = map.getElement(0), p = read(tile.p);
     if (!marksDropped(frame, tile))
@@ -216,7 +219,7 @@ public:
     return frame.subtract(ofDropout, frame.multiply(weight, read(tile.rows.delta)));
   }
 
-  /// G.
+  /// G, the gradient of P: dP / (1 - p_drop), or 0 at dropped elements, minus delta.
   Value incoming() {
     Value g = map.getElement(0);
     if (frame.keepScale)
@@ -226,8 +229,8 @@ public:
     return tile.rows.delta ? frame.subtract(g, read(tile.rows.delta)) : g;
   }
 
-  /// `value`, a value of the region p_grad, for the incoming gradient G. The value that the region yields is dX. Where
-  /// the region recomputes p, the tile's P is used instead.
+  /// `value`, a value of the region p_grad, for the incoming gradient G. The value that the region yields is dX, the
+  /// gradient of the score. Where the region recomputes p, the tile's P is used instead.
   Value ofWeight(Value value) {
     Region &region = op.getPGrad();
     IRMapping mapping;

@@ -2,8 +2,7 @@
 //
 // A tile of queries and keys that one kernel saves for another is stored in memory as blocks of 16 x 16 elements. The
 // elements of a block are in the order in which lanes hold a tile with queries as rows: a warp writes such a tile's
-// block contiguously. In a kernel whose tile has keys as rows, a lane loads its elements from the positions of two
-// lanes.
+// block contiguously. In a kernel whose tile has keys as rows, each lane loads elements that two lanes have stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,8 +55,8 @@ Value KernelExpander::placeInBlock(TileType type, unsigned n, unsigned r, Value 
 Value KernelExpander::laneInBlock(TileType type, unsigned e) {
   if (!isByKeys(type))
     return lane;
-  // This lane holds query 2 (lane % 4) + e of key lane / 4. With queries as rows, lane 4 * query + key / 2 stored that
-  // element.
+  // In each 8 x 8 quarter of a block this lane holds key lane / 4 at query 2 (lane % 4) + e. The block was stored from
+  // a tile with queries as rows, in which lane 4 * query + key / 2 holds that element.
   return add(mul(add(laneColumn, int64_t(e)), 4), div(laneRow, 2));
 }
 
@@ -99,8 +98,8 @@ LogicalResult KernelExpander::expandOp(tile::LoadBlocksOp op) {
     if (isBits) {
       Value byte = byKeys ? add(mul(quad, 8), mul(div(laneRow, 2), 2)) : byteOfLane();
       Value word = sched::LoadByteOp::create(builder, loc, builder.getI32Type(), block, byte, byKeys);
-      // A byte has the bits of two adjacent keys, four bits for each. This lane's key, lane / 4, is the even or the odd
-      // key of the two.
+      // A saved byte has the flags of two adjacent keys, four bits for each. This lane's key, lane / 4, is the even or
+      // the odd key of the two.
       return addBits(byKeys ? arith::ShRUIOp::create(builder, loc, word, mul(odd, 4)) : word, op.getResult(), i, jj);
     }
     for (unsigned n = 0; n < 2; ++n)

@@ -1,9 +1,10 @@
 //===- Boxes.cpp - Tiles copied by TMA: to shared memory, and to dense tensors ---===//
 //
-// TMA copies a tile in boxes of rows x one panel. A tile takes one box for each panel if its rows are contiguous in
-// memory and its limit is the end of the tensor, because TMA fills rows outside of the tensor with zeros. If the rows
-// of a tile are in several pages, the tile takes several boxes for each panel. TMA does not know a limit before the end
-// of the tensor: rows past such a limit are loaded from a row outside of the tensor, so that these rows become zeros.
+// TMA copies a tile in boxes of rows x one panel (swizzled slice of the rows). A tile takes one box for each panel if
+// its rows are contiguous in memory and only the end of the tensor limits the rows, because TMA fills rows outside of
+// the tensor with zeros. If the rows of a tile are in several pages, the tile takes several boxes for each panel. TMA
+// does not know a limit, such as a sequence length, before the end of the tensor: rows past the limit are loaded from a
+// row outside of the tensor, so that these rows become zeros.
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,7 +79,7 @@ LogicalResult Boxes::copyByEngine(sched::CopyTileOp op, Value buffer, Value stag
     loadBoxRow(map, boxPlace(op, row0), {}, to, {});
     return success();
   }
-  // The page numbers of all boxes are loaded together, so that the latencies of these loads overlap.
+  // The page numbers of all TMA boxes are loaded together, so that the latencies of these loads overlap.
   SmallVector<BoxPlace> places;
   beforeAcquire(to.ring, row0, [&] {
     for (int64_t row = 0; row < rows; row += together)
@@ -181,7 +182,8 @@ Value Boxes::takeFreeBuffer(TileType output) {
     return output.getShape()[1] == type.getShape()[1] && output.bytes() <= type.bytes() &&
            output.getLayout() == type.getLayout();
   };
-  // The smallest leaves the others to outputs with more columns; of equal ones the last.
+  // The output reuses the smallest free shared buffer, which leaves larger ones to outputs with more columns; of
+  // several smallest buffers the last.
   Value smallest;
   for (Value buffer : llvm::reverse(leftBuffers))
     if (isFree(buffer) &&

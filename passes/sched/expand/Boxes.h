@@ -16,22 +16,23 @@ public:
   using GlobalViews::GlobalViews;
 
 protected:
-  /// The tensor map of `view`, created once per kernel, for boxes of `rows` rows x one panel of `swizzle`.
+  /// The tensor map of `view` for TMA boxes of `rows` rows x one panel of `swizzle` (32, 64 or 128 bytes).
   Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
 
   // Loads
-  /// Copies a tile by TMA. The stage is full when the bytes of all boxes have arrived.
+  /// Copies the tile of `op` by TMA to a stage of the shared-memory `buffer`. The stage is full when the bytes of all
+  /// boxes have arrived.
   LogicalResult copyByEngine(sched::CopyTileOp op, Value buffer, Value stage);
-  /// The destination (BoxTarget) and the source (BoxPlace) of boxes.
+  /// The destination of TMA boxes in shared memory (BoxTarget) and their source in the tensor (BoxPlace).
   struct BoxTarget {
     Value buffer, stage, ring;
   };
   struct BoxPlace {
     Value batch, head, row;
   };
-  /// Copies the tile in which the rows of a sequence end, in boxes of `together` contiguous rows. If the end is within
-  /// such a box, the box is split into boxes of 8 rows, and the one with the end into single rows. If ends are at
-  /// multiples of 16 rows, the box is split into boxes of 16 rows instead.
+  /// Copies the tile in which a sequence ends at row `limit`, in boxes of `together` contiguous rows. `row0` is the
+  /// tile's first row in the sequence. A box that contains the end is split into boxes of 8 rows, and the box of 8 rows
+  /// that contains the end into single rows. If the end is at a multiple of 16 rows, boxes of 16 rows suffice instead.
   void copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit);
   struct LastTile {
     sched::CopyTileOp op;
@@ -40,63 +41,66 @@ protected:
     SmallVector<Value> maps;    ///< the tensor map for boxes of each size
     Value outside, limit;
   };
-  /// Copies `sizes[level]` rows to the rows of shared memory from `tileRow` on. The first of these rows is row `row` of
-  /// the sequence and is at position `at` in the tensor.
+  /// Copies `tile.sizes[level]` rows by TMA to shared memory from row `tileRow` on. The first of the copied rows is row
+  /// `row` of the sequence, at position `at` in the tensor. A box in which the sequence ends is split into smaller
+  /// boxes.
   void copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row);
   /// Calls `body(row)` for rows 0, `size`, 2 * `size`, ... below `end`; several calls become a loop.
   void forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body);
-  /// The position in the tensor of row `row` of the copied tile.
+  /// The position in the tensor of row `row` of the sequence: batch (or page), head, and row.
   BoxPlace boxPlace(sched::CopyTileOp op, Value row);
-  /// A row index past the end of every batch or page of the tensor.
+  /// A row index past the end of every batch or page of the tensor, from where TMA loads zeros.
   Value rowOutside(sched::CopyTileOp op);
-  /// Issues a box for each panel, from column `column0` of the tensor on (null: from the first), to the rows of shared
-  /// memory from `sharedRow` on.
+  /// Issues a TMA load of one box for each panel (swizzled slice) of the tile's columns, from row `from` and column
+  /// `column0` (null: 0) of the tensor on, to shared memory from row `sharedRow` (null: 0) on.
   void loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow);
-  /// The thread that copies arrives on the full barrier of the stage with the number of bytes to expect.
+  /// The thread that issues the copy arrives on the stage's full barrier and announces the bytes of the whole tile
+  /// (mbarrier.arrive.expect_tx).
   void expectTile(const BoxTarget &to);
-  /// Emits the code of `body`, which reads `index`. If `index` is defined before the acquire of the ring's stage, the
-  /// code is placed before the acquire, so that the loads of `body` overlap with the wait for the stage.
+  /// Emits the code of `body`, which reads `index`. If `index` is defined before the op that waits for an empty stage
+  /// of `ring` (sched.acquire), the code is placed before that op, so that the loads of `body` overlap with the wait.
   void beforeAcquire(Value ring, Value index, function_ref<void()> body);
 
   // Stores
   /// Stores a shared tile to a dense tensor by TMA; one thread issues the boxes.
   void scatterBoxes(tile::ScatterOp op);
-  /// Whether TMA stores the exchanged tile for a `tile.scatter`.
+  /// Whether a `tile.scatter` stores by TMA the shared tile that `exchange` writes.
   static bool isTakenByEngine(sched::ExchangeOp exchange);
   /// Stores a register tile by TMA. Each warpgroup first writes its own rows to shared memory, over a buffer that has
-  /// no later reader (takeFreeBuffer) or to a buffer of the output alone. In a persistent block that buffer still has
-  /// the rows of the previous output, and the warpgroup waits until TMA has read them.
+  /// no later reader (takeFreeBuffer) or to a buffer of the output alone. In a persistent block the warpgroup first
+  /// waits until TMA has read the previous output from that buffer.
   LogicalResult storeByEngine(tile::StoreOp op);
-  /// A shared buffer that an output may overwrite, or null. Always null if the output is stored repeatedly
-  /// (isRepeated). The buffer is that of a left operand of which each warpgroup has read only its own rows, or a ring
-  /// whose tiles have all been stored.
+  /// A shared buffer that the tile `output` may overwrite, or null; no other output gets the same buffer. Always null
+  /// if the output is stored repeatedly (isRepeated). The buffer is that of a product's left operand of which each
+  /// warpgroup has read only its own rows, or a ring (circular buffer) whose tiles have all been stored.
   Value takeFreeBuffer(TileType output);
   /// Whether the current store runs more than once: in persistent blocks, or in a loop over tiles.
   bool isRepeated();
-  /// Each warpgroup writes its own rows of `buffer` to `shared`, from where TMA stores them. If the store is repeated,
-  /// the warpgroup first waits until TMA has read the previous boxes, and waits for the last boxes at the end of the
-  /// role.
+  /// Each warpgroup writes its own rows of the register tile `buffer` to `shared`, from where TMA stores the rows to
+  /// `view` at `indices`. If the store is repeated, the warpgroup first waits until TMA has read the previous boxes,
+  /// and waits for the last boxes at the end of the warp role.
   void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices);
-  /// Writes a `c` fragment of the warpgroups to a stage, from where TMA stores it.
+  /// Writes the accumulator `buffer` of the warpgroups to a stage of `shared`, a ring (circular buffer) in shared
+  /// memory, and makes it visible to TMA by a fence.
   void writeStage(Value buffer, Value shared, Value stage);
-  /// Boxes that TMA stores from a stage.
+  /// The source of boxes that TMA stores, a stage in shared memory, and the tensor map of their destination.
   struct StagedBoxes {
     Value shared, stage, map;
     int64_t columns; ///< number of columns of the view
-    bool adds;
+    bool adds;       ///< whether TMA adds the boxes to global memory
   };
   StagedBoxes stagedBoxes(Value shared, Value stage, Value view, bool adds);
-  /// Stores a warpgroup's 64 rows from row `sharedRow` of the stage to row `at[2]` of the view. If warpgroups split the
-  /// columns, `ownColumn` is the warpgroup's first column.
+  /// Stores a warpgroup's 64 rows by TMA, from row `sharedRow` of the stage in shared memory to `at` (batch, head, row)
+  /// of the view. If warpgroups split the columns, `ownColumn` is the warpgroup's first column, else null.
   void storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn);
-  /// The thread of each warpgroup that stores boxes waits until TMA has read them.
+  /// The first thread of each warpgroup, which issues the TMA stores, waits until TMA has read their shared memory.
   void waitForBoxes(Value threadId);
 
   bool storesBoxes = false; ///< whether the current role must still wait for TMA stores
-  /// Buffers of products' left operands that an output may overwrite, in the order of the products.
+  /// Shared buffers of the products' left operands that an output may overwrite, in the order of the products.
   llvm::SetVector<Value> leftBuffers;
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands
-  /// Shared memory of rings whose tiles another role stores; null once an output reuses that memory.
+  /// Buffers of rings whose tiles another warp role stores to global memory. An entry is null once an output reuses it.
   SmallVector<Value> storedBuffers;
 };
 

@@ -20,8 +20,8 @@ namespace attune::expansion {
 
 /// A condition of at most this many ops is unrolled: its ops are repeated for each element.
 static constexpr size_t mostUnrolled = 64;
-/// At most this many conditions of one map are kept in words, because each takes a register for each row. Further
-/// conditions are unrolled.
+/// At most this many conditions of one map are kept as one bit for each element, in 32-bit words, because each takes a
+/// register for each row. Further conditions are unrolled.
 static constexpr size_t mostWords = 4;
 static constexpr int64_t wordBits = 32;
 
@@ -79,7 +79,8 @@ SmallVector<Operation *> MapElements::largeConditions(tile::MapOp op) {
   for (Operation &nested : body.without_terminator()) {
     if (nested.getNumResults() != 1 || !nested.getResult(0).getType().isInteger(1) || !isKnown(nested.getResult(0)))
       continue;
-    // A condition that only larger conditions read is computed as a part of these, and gets no words.
+    // A condition that only larger conditions read is computed as a part of the larger ones, and gets no bits of its
+    // own.
     const bool ends = llvm::any_of(nested.getUsers(), [&](Operation *user) {
       return user->getNumResults() != 1 || !user->getResult(0).getType().isInteger(1) || !isKnown(user->getResult(0));
     });
@@ -90,7 +91,8 @@ SmallVector<Operation *> MapElements::largeConditions(tile::MapOp op) {
 }
 
 SmallVector<Value> MapElements::wordAt(Value buffer, Value i, Value r, Value j) {
-  // The words of the lane's first 32 columns, one for each row, come first; then the words of the next 32 columns.
+  // A condition is kept as one bit for each element. A word has the bits of 32 columns of a row. The words of the
+  // lane's first 32 columns, one for each row, come first; then the words of the next 32 columns.
   const SmallVector<int64_t> shape = laneShape(buffer);
   Value word = shape[1] * 2 > wordBits ? mul(div(j, wordBits / 2), shape[0]) : Value();
   return {word ? add(i, word) : i, r};

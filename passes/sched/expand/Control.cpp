@@ -35,8 +35,8 @@ LogicalResult KernelExpander::run() {
     return failure();
   }
   namePhases(target);
-  // The size is set to the sum of all buffers, an upper bound; sched-assign-shared-memory assigns the final offsets and
-  // size.
+  // The kernel's shared memory is set to the sum of all buffers, an upper bound; sched-assign-shared-memory assigns the
+  // final offsets and size.
   int64_t bytes = 0;
   target.walk([&](sched::SharedOp shared) { bytes += shared.getResult().getType().bytes(); });
   target.setSharedBytes(bytes);
@@ -80,7 +80,7 @@ LogicalResult KernelExpander::expandOp(sched::RoleOp op) {
   for (Operation &inner : op.getBody().front())
     if (failed(expand(&inner)))
       return failure();
-  // The role must not end before TMA has read the last boxes from shared memory.
+  // The warp role must not end before TMA has read from shared memory the last boxes that the role stores.
   if (std::exchange(storesBoxes, false))
     waitForBoxes(sched::ThreadIdOp::create(builder, loc));
   return success();
@@ -110,7 +110,7 @@ LogicalResult KernelExpander::expandOp(sched::ForWorkOp op) {
     if (&inner != op.getNext().getOperation() && failed(expand(&inner)))
       return failure();
   if (op.getNext()) {
-    SmallVector<Value> next; // the next values of the loop's carried values, then whether another tile of work follows
+    SmallVector<Value> next; // the number of the next tile of work, or whether there is one; then the carried values
     for (Value value : op.getNext().getValues())
       next.push_back(mapping.lookup(value));
     sched::NextOp::create(builder, loc, next);
@@ -168,7 +168,8 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         return success();
       })
       .Case<tile::GroupRowsOp, tile::PagedRowsOp>([&](auto rows) {
-        // No code is written for these two ops: headRow() computes the position of a row.
+        // The view of the rows of several heads (GroupRowsOp) or pages (PagedRowsOp) needs no code: headRow() computes
+        // the position of a row.
         mapping.map(rows.getResult(), mapping.lookup(rows.getView()));
         return success();
       })
@@ -254,8 +255,8 @@ LogicalResult KernelExpander::expandOp(sched::ForTilesOp op) {
   }
   for (auto [result, buffer] : llvm::zip(op.getResults().take_front(carried.size()), carried))
     buffers.map(result, buffer);
-  // Later tiles may reuse the memory of the last boxes, so that all warps wait until TMA has read these boxes. In
-  // persistent blocks no other tile uses that memory.
+  // Shared tiles after the loop may reuse the memory of the last boxes that TMA stores, so that all warps wait until
+  // TMA has read these boxes. In persistent blocks no other tile uses that memory.
   if (storesBoxes && !kernel->hasAttr(sched::persistentAttr)) {
     waitForBoxes(thread);
     synchronizeAll();

@@ -31,8 +31,8 @@ namespace attune::expansion {
 LogicalResult KernelExpander::expandOp(tile::SumDiagonalsOp op) {
   Value source = buffers.lookup(op.getTile()), buffer = newBuffer(op.getResult());
   const int64_t columns = columnsOfLane(source), left = laneShape(buffer)[0], steps = 4 * left;
-  // `sums` has one more step, whose sum stays 0. That sum is read where the next step of a diagonal is past the last
-  // step.
+  // `sums` has a lane's sums over its elements for each step of 8 diagonals, and one more step, whose sum stays 0. That
+  // sum is read where the next step of a diagonal is past the last step.
   Value sums = registers("step_sums", fragmentType({{tile::distanceAxis, 8 * (steps + 1)}}, builder.getF32Type(),
                                                    FragmentRole::Columns, 1));
   fillBuffer(arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0)), sums);
@@ -83,8 +83,9 @@ void KernelExpander::scatterMerged(tile::ScatterOp op, ArrayRef<Value> extents) 
   auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, predicate, a, b).getResult();
   };
-  // For each index of the scatter, `place` has the greatest value over all sums of the warp, negative if no sum has an
-  // index. `differs` is whether a sum of this lane has an index that is neither negative nor `place`.
+  // A sum along a diagonal whose index in the view is negative is skipped. For each dimension of the view, `place` has
+  // the greatest index over all sums of the warp. `differs` is whether a sum of this lane has a nonnegative index other
+  // than `place`.
   Value differs, inside = isWriter(buffer);
   SmallVector<Value> place, isPlaced(static_cast<size_t>(count));
   for (auto [index, extent] : llvm::zip(op.getIndices(), extents)) {

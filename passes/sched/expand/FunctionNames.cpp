@@ -7,8 +7,8 @@
 //     %acc1 = tile.map(%acc, %alpha) { acc * alpha }   scale_rows(acc, alpha);
 //     %p1 = tile.convert %p : f32 -> bf16              pack(p, s);
 //
-// The name is determined by the op and by the form of a map's region, not by the names of the tiles. A map of no known
-// form is called compute_NAME after its result.
+// The op and, for a map, the form of its region determine the name, not the names of the tiles. A map of no known form
+// is called compute_NAME after its result.
 //
 //===----------------------------------------------------------------------===//
 

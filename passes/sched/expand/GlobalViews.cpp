@@ -47,7 +47,8 @@ Value GlobalViews::slice(Value view, ValueRange indices, StringRef name) {
     if (key.first == source && key.second == leading)
       return known;
   OpBuilder::InsertionGuard guard(builder);
-  // The slice moves out of all loops in which the leading indices do not change.
+  // The slice of the view at its leading indices (batch and head, for example) moves out of all loops in which these
+  // indices do not change.
   while (builder.getInsertionBlock() != workBlock) {
     Operation *loop = builder.getInsertionBlock()->getParentOp();
     if (llvm::any_of(leading, [&](Value index) { return loop->isAncestor(index.getParentBlock()->getParentOp()); }))

@@ -168,8 +168,6 @@ int64_t Lanes::threadsOf(Value buffer) {
   return layout.getRole() == FragmentRole::Threads ? 32 * layout.getWarps() : 32;
 }
 
-/// The vector is spread over `threads` threads. If this number is a power of two, the index of the first of these
-/// threads is a multiple of it. Otherwise the threads are those of three of the four producer warps: all but the first.
 Value Lanes::threadAmong(int64_t threads) {
   if (threads == 32)
     return lane;

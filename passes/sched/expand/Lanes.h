@@ -38,23 +38,25 @@ public:
   void writeLane();
   /// The row of fragment index (i, r) within the tile: first_row + 16 i + g + 8 r.
   Value rowInTile(Value buffer, Value i, Value r) { return add(add(laneRowOf(buffer), mul(i, 16)), mul(r, 8)); }
-  /// The distance from the lane's first row to its row (i, r).
+  /// The distance from the lane's first row to its row in half r of the block i of 16 rows: 16 i + 8 r.
   Value rowStep(Value i, Value r) { return add(mul(i, 16), mul(r, 8)); }
   /// The lane's first row of a register tile: first_row + g, with g = lane / 4.
   Value laneRowOf(Value buffer) { return add(firstRowOf(cast<TileType>(buffer.getType())), laneRow); }
-  /// First row of a register tile that the warp holds.
+  /// First of the rows that the warp holds of a register tile of `type`.
   Value firstRowOf(TileType type);
   /// Whether the warp is the first of the warps that hold the same part of the register tile; null where one warp holds
   /// each part.
   Value isFirstHolder(TileType type);
-  /// The diagonal whose sum is the lane's element i of a tile with layout `distances`, counted in the warp's part of
-  /// the tile: 32 i + 8 c + (g - 2 c) mod 8.
+  /// In the layout `distances` of #sched.fragment a lane holds sums along diagonals, one of each 32. Returns the
+  /// diagonal of the lane's element i, counted from the first diagonal of the warp's rows: 32 i + 8 c + (g - 2 c) mod
+  /// 8, with g = lane / 4 and c = lane % 4.
   Value relativeInPart(Value i);
-  /// Whether element i of a tile with layout `distances` is within the tile's size; null where all elements are.
+  /// Whether the lane's element i of `buffer`, a tile of sums along diagonals, is within the tile's number of
+  /// diagonals, which may be no multiple of 32; null where all elements are.
   Value isDistance(Value buffer, Value i);
   /// The column of fragment index (j, c), counted from the warp's first column: 8 j + 2 (lane % 4) + c.
   Value columnInSplit(Value j, Value c) { return add(add(laneColumn, mul(j, 8)), c); }
-  /// The column of fragment index (j, c) within a tile of `type`.
+  /// The column, within a tile of `type`, of the lane's element c (0 or 1) in the block j of 8 columns.
   Value columnInTile(TileType type, Value j, Value c);
   /// First column of a register tile that the warp holds; null where each warp holds all columns.
   Value firstColumn(TileType type);
@@ -64,31 +66,32 @@ public:
   static bool isByThread(FragmentRole role) { return role == FragmentRole::Lanes || role == FragmentRole::Threads; }
   /// The number of threads that a vector is spread over: the lanes of one warp or of several warps.
   static int64_t threadsOf(Value buffer);
-  /// The thread's index among the threads that a vector is spread over. If two or four warps hold the vector, the
-  /// number of the first of them is a multiple of two or four. If three warps hold the vector, the first of them is the
-  /// role's second warp.
+  /// The thread's index among the `threads` threads that a vector is spread over. A vector in two or four warps starts
+  /// in a warp whose index is a multiple of two or four. A vector in three warps is in warps 1 to 3 of the role.
   Value threadAmong(int64_t threads);
-  /// Index of the thread's i-th element of the vector. In a ragged last iteration, threads past the end get the
-  /// vector's last element.
+  /// Index of the thread's i-th element of a vector that is spread over threads. In a ragged last iteration, threads
+  /// past the end get the vector's last element.
   Value laneElement(Value vector, Value i);
   /// The number of the named barrier of the thread's warpgroup.
   Value warpgroupBarrier() { return add(group, barriers::ofWarpgroup); }
   /// First of the warpgroup's 64 rows, for tiles whose rows the warpgroups split.
   Value warpgroupRow() { return tile::named(mul(group, 64), "warpgroup_row"); }
-  /// First row of a tile that the warpgroup holds, where warpgroups may split the columns.
+  /// First of the rows that the warpgroup holds of a tile of `type`, whose columns warpgroups may split too.
   Value warpgroupRow(TileType type);
-  /// First column of a tile that the warpgroup holds; null where each warpgroup holds all columns.
+  /// First of the columns that the warpgroup holds of a tile; null where each warpgroup holds all columns.
   Value warpgroupColumn(TileType type);
   /// The type of a tile whose column splits are stacked as rows, so that each warpgroup has rows of its own.
   ///
   ///     <q 64 x d 128>, 4 warps x 2    ->    <q 128 x d 64>, 8 warps
   static TileType stacked(TileType type);
-  /// Calls `body` for each element of `buffer`, one row after another, and `row` before each row of a tile. Coordinates
-  /// that the layout does not have are null. `within` limits the loops over an accumulator to a range of j.
+  /// Calls `body` for each element of `buffer` that a lane holds, one row after another, and `row` before each row of a
+  /// tile. Coordinates that the layout does not have are null. `within` limits the loops over an accumulator to a range
+  /// of blocks j of 8 columns.
   void forEachPlace(Value buffer, PlaceBody body, function_ref<void(Value i, Value r)> row = {},
                     std::optional<Range> within = {});
-  /// Calls `body` for each element of an accumulator, one pair of columns after another, and `column` before each pair.
-  /// Also calls `sixteen`, if given, before each 16 columns, and `after` after each 16 columns.
+  /// Calls `body` for each element of an accumulator that a lane holds, one pair of columns after another, and `column`
+  /// before each pair. `within` limits the loops to a range of blocks j of 8 columns. `sixteen` and `after`, if not
+  /// null, are called before and after each 16 columns.
   void forEachColumn(Value buffer, std::optional<Range> within, PlaceBody body, function_ref<void(Value j)> column,
                      function_ref<void(Value jj)> sixteen, function_ref<void(Value jj)> after);
 
@@ -96,9 +99,10 @@ protected:
   tile::PlanAttr plan;
   int64_t warps, rowWarps;
   Value thread, lane, warp, laneRow, laneColumn, quad, dvWarp;
-  Value laneDistance; ///< diagonal of the lane's first element of a tile with layout `distances`; null until it is used
+  Value laneDistance; ///< relativeInPart(0), the diagonal of the lane's first diagonal sum; null until it is used
   SmallVector<std::tuple<int64_t, int64_t, Value>>
-      /// Cached values of first_row, by the number of warps that split the rows and the number of rows of each.
+      /// Cached values of the warp's first row, by the number of warps that split the rows and the number of rows of
+      /// each.
       firstRows;
   Operation *lastOfLane = nullptr; ///< the last op that computes the lane's coordinates
   Value group;                     ///< index of the warpgroup in its role

@@ -121,10 +121,11 @@ bool MapElements::readsColumns(tile::MapOp op) {
 
 void MapElements::writeElements(tile::MapOp op, Value buffer, const std::optional<InterleavedOperand> &interleaved,
                                 bool inPairs) {
-  // The loop over columns is the outer loop if maps load elements: the address offset of a column is then used for all
-  // of the lane's rows and is dead afterwards. With rows in the outer loop, the offsets of all columns would stay
-  // alive. The same is true of elements that lanes exchange, and, with warpgroup-level products, of values that a score
-  // or mask computes from a column. With warp-level products ptxas makes better code row by row.
+  // The loop over columns is the outer loop if the map loads elements of tensors: the address offset of a column is
+  // then used for all of the lane's rows and is dead afterwards. With rows in the outer loop, the offsets of all
+  // columns would stay live. The loop is also the outer one for elements that lanes exchange by shuffles and, with
+  // warpgroup-level products, for values that a map computes from the column. With warp-level products ptxas makes
+  // better code row by row.
   const bool exchanges = llvm::any_of(op.getInputs(), [&](Value input) { return isSpread(input); });
   const bool readsShared = llvm::any_of(op.getInputs(), inShared);
   const bool columnsOutside = !op.getBody().getOps<tile::ElementOp>().empty() || exchanges || interleaved ||

@@ -75,8 +75,8 @@ SmallVector<Diagonals> MapInputs::openDiagonals(tile::MapOp op) {
         cast<TileType>(ring.getType()).hasAxis("stage") ? ring.getDefiningOp<sched::SharedOp>().getName() : "";
     name.consume_back("_ring");
     Diagonals one{registers(("near_" + name).str(), held), ring, stage, {}, /*ascend=*/result.axis(0) == "k"};
-    // The vector of relative-position values is indexed by q - k + tile_k - 1. `start` is the index at the lane's first
-    // row and column.
+    // The vector of relative-position values is indexed by q - k + (number of keys of the tile) - 1. `start` is the
+    // index at the lane's first row and column.
     Value row = laneRowOf(op.getResult());
     Value first = arith::SubIOp::create(builder, loc, one.ascend ? laneColumn : row, one.ascend ? row : laneColumn,
                                         arith::IntegerOverflowFlags::nsw);

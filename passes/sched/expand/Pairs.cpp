@@ -19,9 +19,9 @@
 
 namespace attune::expansion {
 
-/// Accesses by pairs require that some indices of `element` are within the view for the whole tile: the last index and,
-/// for pairs of rows, every index that is a coordinate of the tile. If index `dim` is one of these and is a coordinate,
-/// returns that coordinate; otherwise nullopt.
+/// Accesses by pairs require that the whole tile is within the view along the last index of `element` and, for pairs of
+/// rows, along every index that is a coordinate of the tile. If index `dim` is a coordinate with this requirement,
+/// returns the coordinate; otherwise nullopt.
 static std::optional<TileCoordinate> countedIndex(tile::MapOp op, tile::ElementOp element, size_t dim) {
   const bool isLast = dim + 1 == element.getIndices().size();
   return isLast || element->hasAttr(sched::rowPairsAttr) ? coordinateOf(op, element.getIndices()[dim]) : std::nullopt;

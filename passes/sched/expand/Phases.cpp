@@ -17,7 +17,7 @@
 
 namespace attune::expansion {
 
-/// The tile that gives a carried tile its name: the loop's initial value.
+/// The tile after which `tile` is named: for a tile that a loop carries, the loop's initial value; else `tile`.
 static Value sourceOf(Value tile) {
   while (auto argument = dyn_cast<BlockArgument>(tile)) {
     auto loop = dyn_cast<sched::ForTilesOp>(argument.getOwner()->getParentOp());
@@ -43,7 +43,7 @@ static std::string wordFor(Value tile) {
   return cast<TileType>(tile.getType()).rank() == 2 ? name.upper() : name.str();
 }
 
-/// The name of a product's operand: "K", or "K^T" if the contracted axis is not axis `usual`.
+/// The name of a product's operand: "K", or "K^T" if the axis `contracted` is not axis number `usual` of the operand.
 static std::string factorFor(Value tile, StringRef contracted, unsigned usual) {
   const std::string word = wordFor(tile);
   return word.empty() ? "" : word + (cast<TileType>(tile.getType()).axis(usual) == contracted ? "" : "^T");

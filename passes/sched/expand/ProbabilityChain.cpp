@@ -48,8 +48,9 @@ LogicalResult KernelExpander::expandOp(tile::MapOp op) {
   std::optional<ProbabilityChain> chain = chainFrom(op);
   if (!chain)
     return writeMap(op);
-  // A probability chain is expanded at its last op. This is possible because the operands of the chain are defined
-  // before its last op, and only ops of the chain read the chain's results before that op.
+  // A probability chain (exponentials, row sum, dropout, conversion of P) is expanded at its last op. This is possible
+  // because the operands of the chain are defined before its last op, and only ops of the chain read the chain's
+  // results before that op.
   for (Operation *part : {chain->exponent.getOperation(), chain->sum.getOperation(), chain->dropout.getOperation()})
     if (part)
       chainEnds[part] = chain->convert;
@@ -118,7 +119,7 @@ DropoutState KernelExpander::prepareDropout(tile::DropoutOp op) {
   Value key0 = low(seed), key1 = arith::XOrIOp::create(builder, loc, high(seed), high(offset));
   if (tile::storedColumns(kernel) > 64) {
     // A zero that the device compiler cannot see is added to the keys, so that the compiler recomputes Philox's 14
-    // round keys for each tile. With a wide O there are no registers to keep the round keys through the loop.
+    // round keys for each tile. With a wide accumulator of O no registers are left to keep the round keys in the loop.
     Value zero = tile::named(div(sched::ReadThreadIdOp::create(builder, loc, word), 1024), "zero");
     key0 = arith::AddIOp::create(builder, loc, key0, zero);
     key1 = arith::AddIOp::create(builder, loc, key1, zero);

@@ -7,7 +7,7 @@ namespace attune::expansion {
 LogicalResult KernelExpander::expandOp(tile::AnyOp op) {
   Value buffer = buffers.lookup(op.getTile());
   Value any = arith::ConstantIntOp::create(builder, loc, 0, 1);
-  // A lane has few rows, so that they are expanded one by one without a loop.
+  // A lane has few rows, so that the rows are expanded one by one without a loop.
   SmallVector<int64_t> shape = laneShape(buffer);
   if (layoutOf(buffer).getRole() != FragmentRole::Rows)
     return op.emitError("asks of a tile that does not lie along the rows of products; ask of a vector that a reduction "

@@ -87,8 +87,9 @@ void MapElements::openCuts(tile::MapOp op, Value i, Value r) {
     columnsBelow[compare] =
         tile::named(sched::ColumnsBelowOp::create(builder, compare.getLoc(), builder.getI32Type(), below), "columns");
   }
-  // ColumnsBelowOp packs a comparison into one word, with a bit for each column. A condition that combines several such
-  // comparisons becomes a word, too: for example a mask that has several intervals of keys for each row.
+  // ColumnsBelowOp packs a comparison of the column with the row's bound into one word, with a bit for each column. A
+  // condition that combines several such comparisons becomes a word, too: for example a mask that has several intervals
+  // of keys for each row.
   auto wordOf = [&](Value condition) -> Value {
     Operation *by = condition.getDefiningOp();
     if (Value below = columnsBelow.lookup(by))

@@ -1,8 +1,9 @@
 //===- Scatters.cpp - Store or add the elements of a tile at indices that tiles hold ---===//
 //
-// An element is stored by the first lane that holds it, at the element's indices. If the op is marked for pairs and the
-// whole tile is within the view, a lane stores two columns together (Pairs.cpp). With `sched.eights`, the four lanes of
-// a row exchange the pairs of four blocks of 8 columns, and each lane writes one of these blocks, 16 bytes.
+// A scatter stores each element of a tile at indices of its own: the first lane that holds the element stores it. If
+// the op is marked for pairs and the whole tile is within the view, a lane stores two columns together (Pairs.cpp).
+// With `sched.eights`, the four lanes of a row exchange the pairs of four blocks of 8 columns, and each lane writes one
+// block of 8 columns, 16 bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -157,7 +158,7 @@ void KernelExpander::scatterEights(tile::ScatterOp op) {
   for (Value index : op.getIndices())
     first.push_back(isa<TileType>(index.getType()) ? placeWithin(*countedPlaces(index), none, none, none, none)
                                                    : mapping.lookup(index));
-  // The lane's first address is that of the block that the lane writes, one of the first four blocks of 8 columns.
+  // The lane's first address is that of the first block of 8 columns that the lane writes: block lane % 4 of the row.
   first.back() = add(arith::SubIOp::create(builder, loc, first.back(), laneColumn, arith::IntegerOverflowFlags::nsw),
                      mul(quad, 8));
   Value own = fromFirst(mapping.lookup(op.getView()), first);

@@ -111,7 +111,7 @@ void SharedTiles::writeMatrices(Value buffer, Value shared, Value stage, TileTyp
   Type element = cast<TileType>(shared.getType()).getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
   const bool turned = cast<TileType>(shared.getType()).axis(1) != held.axis(0); // axis 0 is the stage
-  // The address is the lane's own position plus steps that are the same in all lanes.
+  // The address that a lane passes to stmatrix is the lane's own position plus steps that are the same in all lanes.
   Value firstRow = firstRowOf(held), row, column;
   if (turned)
     std::tie(row, column) = transposedPlace(firstRow);
@@ -138,8 +138,8 @@ void SharedTiles::writeFragments(Value buffer, Value shared, Value stage, TileTy
   auto stored = cast<TileType>(shared.getType());
   Type element = stored.getElementType();
   SmallVector<int64_t> shape = laneShape(buffer);
-  // If the warp's first column starts a panel, each address is the lane's first address with an exclusive-or or an
-  // addition of a constant.
+  // If the warp's first column starts a swizzle panel, each address is the lane's first address with an exclusive-or or
+  // an addition of a constant.
   const bool steps = isa_and_nonnull<sched::SwizzleAttr>(stored.getLayout()) &&
                      cast<FragmentAttr>(held.getLayout()).getColumnWarps() == 1;
   auto ownRow = [&] { return add(firstRowOf(held), laneRow); };

@@ -46,7 +46,7 @@ LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
   SmallVector<Value> at;
   for (Value index : op.getIndices())
     at.push_back(mapping.lookup(index));
-  // The tensor map of a tensor with 0 rows describes one row, so that the limit is tested here.
+  // A tensor map cannot have 0 rows: that of a tensor with 0 rows describes one row, so that the limit is tested here.
   onlyIf(below(at[2], mapping.lookup(op.getLimit())), [&] {
     for (int64_t group = 0; group < groups; ++group)
       storeBoxes(boxes, i32(64 * group), {at[0], at[1], add(at[2], group % rowGroups * 64)},

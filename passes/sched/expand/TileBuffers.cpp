@@ -101,7 +101,9 @@ Value TileBuffers::newBuffer(Value result) {
   return registers(name.empty() ? "fragment" : name, type);
 }
 
-/// How many 16 x 16 blocks of a row one 32-bit word of a lane holds: 2 of 16 bits if rows are keys, else 4 of 8 bits.
+/// A lane holds an i1 tile in 32-bit words, one bit for each of its eight elements of a 16 x 16 block. Returns how many
+/// blocks that are adjacent along the columns share a word: 4, each with 8 bits; if rows are keys 2, each with 16 bits,
+/// of which 8 are used.
 static int64_t blocksOfWord(TileType type) { return type.axis(0) == "k" ? 2 : 4; }
 
 TileType TileBuffers::bitWordsOf(TileType type) {

@@ -19,20 +19,21 @@ class TileBuffers : public Lanes {
 public:
   using Lanes::Lanes;
 
-  /// The element of `tile` that belongs to fragment index (i, r, j, c) of a `c` fragment.
+  /// The element of `tile` for the lane's element (i, r, j, c) of a `c` fragment: row 16 i + 8 r and column 8 j + c,
+  /// counted from the lane's first. If `tile` is a vector, its element for that row, column or diagonal.
   Value element(Value tile, Value i, Value r, Value j, Value c);
-  /// The element of column 8 j + 2 (lane % 4) + c of a vector that is spread over lanes, read before the loops over
-  /// rows.
+  /// The element of column 8 j + 2 (lane % 4) + c of a vector that is spread over lanes, read by a shuffle before the
+  /// loops over rows.
   Value columnElement(Value tile, Value j, Value c);
   /// Whether a vector is spread over the lanes of a warp: each lane has one element of every 32 columns.
   bool isSpread(Value vector);
-  /// Whether an op after `op` reads `value`. Ops in the other region of a branch around `op` do not count. An op of a
-  /// probability chain reads its operands where the chain is expanded, at the chain's last op.
+  /// Whether an op after `op` reads `value`. If `op` is in one region of a branch, readers in the other region do not
+  /// count. An op of a ProbabilityChain reads its operands where the chain is expanded, at the chain's last op.
   bool isReadAfter(Value value, Operation *op);
   /// Whether nothing reads `value` after `op`, so that `op` may overwrite its buffer.
   bool diesAt(Value value, Operation *op);
-  /// A buffer for `result` of `op`: the buffer of an operand of the same type that has no later reader, preferably of
-  /// the operand whose buffer is the result's destination(); otherwise a new buffer.
+  /// Registers for `result` of `op`: the buffer of a tile in `reusable` that has the same type and no later reader,
+  /// preferably the buffer to which `result` will be moved (destination); otherwise a new buffer.
   Value bufferFor(Operation *op, Value result, ValueRange reusable);
   /// The buffer that `result` will be moved to, if the buffer's current content has no later reader: the buffer of the
   /// carried tile whose next value is `result`, or of the tile that the other region of a branch yields. Else null.
@@ -41,26 +42,27 @@ public:
   /// that has reused the buffer.
   Value unlessRead(Value value, Operation *op);
   Value newBuffer(Value result);
-  /// A lane holds a tile of i1 as 32-bit words. In these, each 16 x 16 block (i, jj) of the tile takes 8 bits, or 16
-  /// bits if rows are keys, so that a word holds four or two adjacent blocks. The element in half r of the rows, half n
-  /// of the columns, column e of the pair has bit 4 e + 2 n + r of its block; if rows are keys, bit 8 e + 2 r + n.
+  /// The type of the 32-bit words in which a lane holds an i1 tile of `type`. Each 16 x 16 block (i, jj) of the tile
+  /// takes 8 bits, or 16 bits if rows are keys, so that a word holds four or two adjacent blocks. The element in half r
+  /// of the rows, half n of the columns, column e of the pair has bit 4 e + 2 n + r of its block; if rows are keys, bit
+  /// 8 e + 2 r + n.
   static TileType bitWordsOf(TileType type);
   Value bitsOf(Value tile, Value i, Value jj);
   /// ORs `bits`, the lane's bits of the 16 x 16 block (i, jj), into the buffer of `tile`, where these bits must be 0
   /// before.
   void addBits(Value bits, Value tile, Value i, Value jj);
   Value bitAt(Value tile, Value i, Value r, Value j, Value e);
-  /// Moves each tile to its buffer `to`, as if all moves happened at the same time: a tile whose buffer an earlier move
-  /// overwrites is copied first.
+  /// Moves the i-th of `tiles` to the buffer `to[i]`, as if all moves happened at the same time: a tile whose buffer an
+  /// earlier move overwrites is copied first.
   void moveAll(ValueRange tiles, ArrayRef<Value> to);
   void fillBuffer(Value value, Value buffer);
-  /// Copies a buffer, or the column pairs `within` of an accumulator.
+  /// Copies the registers of a tile, or only the range `within` of the column pairs of an accumulator.
   void copyBuffer(Value from, Value to, std::optional<Range> within = {});
   /// Copies a left operand word by word; a word is one float32 or two 16-bit elements.
   void copyLeftOperand(Value from, Value to);
-  /// The range of column pairs that a map computes; nothing if it computes all columns.
+  /// The range of a lane's column pairs (one in each 8 columns) that a map computes; nullopt if that is all columns.
   static std::optional<Range> pairsOf(tile::MapOp map);
-  /// If `map` computes a range of columns only, copies its first input's other columns.
+  /// If `map` computes only a range of columns, copies the columns outside of that range from its first input to `to`.
   void copyOtherColumns(tile::MapOp map, Value to);
 
 protected:

@@ -1,4 +1,4 @@
-//===- Exchanges.cpp - Barriers between the write and the reads of an exchanged tile ===//
+//===- Exchanges.cpp - Barriers between the write and the reads of a tile that warps exchange in shared memory ===//
 
 #include "passes/sched/NamedBarriers.h"
 #include "passes/sched/pipeline/Stages.h"

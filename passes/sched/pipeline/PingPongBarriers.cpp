@@ -10,8 +10,8 @@
 // warpgroup have arrived. Before the loop, the last warpgroup arrives at the barrier of warpgroup 0. All warpgroups
 // must enter the section equally often, namely once for each tile of the thread block. If the first tile that a
 // warpgroup works on is peeled off the loop, that tile has no section, and the count is one less; further peeled tiles
-// have sections. For a tile that a warpgroup skips, the warpgroup waits and arrives at once, except for the block's
-// last tile if the warpgroup has worked on no tile.
+// have sections. For a tile that a warpgroup skips, the warpgroup waits at its own barrier and at once arrives at the
+// next warpgroup's. The exception is the block's last tile if the warpgroup has worked on no tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ public:
       return;
     giveFirst();
     takeAround(pingPong.front(), pingPong.back());
-    // Iterations that the expansion of stages has peeled off this loop have a section too, except for the first one.
+    // Iterations that software pipelining has peeled off the loop, except the first one, have a ping-pong section too.
     sched::ForTilesOp inner = loop;
     for (auto around = enclosing(loop); around && enclosing(around); around = enclosing(around)) {
       SmallVector<Operation *> before = pingPongOps(around.getBody().front());
@@ -98,8 +98,8 @@ private:
     sched::ArriveWarpsOp::create(builder, loc, next, pingPongThreads);
   }
 
-  /// The loops before and after the main loop skip tiles whose keys are masked for the warpgroup's rows; for each
-  /// skipped tile the warpgroup waits and arrives at once.
+  /// Writes the barriers of the loops before and after the main loop, which skip tiles whose keys are masked for the
+  /// warpgroup's rows. For a skipped tile the warpgroup waits at its own barrier and arrives at the next warpgroup's.
   void passOver() {
     sched::ForTilesOp works = loop;
     while (auto around = enclosing(works))
@@ -110,8 +110,8 @@ private:
     const Value end =
         passes.empty() || passes.back()->isBeforeInBlock(works) ? works.getBound() : passes.back().getBound();
     for (sched::ForTilesOp pass : passes) {
-      // The barrier ops are placed right before the release of the ring stage: the tile, and the message that comes
-      // with it, have been waited for.
+      // The barrier ops are placed right before the release of the ring stage, and so after the wait for the tile and
+      // for the message that comes with the tile.
       sched::ReleaseOp release = *pass.getBody().getOps<sched::ReleaseOp>().begin();
       builder.setInsertionPoint(release);
       if (works != loop) { // the first tile is peeled off the loop

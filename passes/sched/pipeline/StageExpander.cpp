@@ -82,7 +82,7 @@ private:
         return producer->emitError() << "gives " << each.value.getType() << " to an op of stage " << reader
                                      << ", where a loop carries tiles in registers and i32; give it stage " << reader;
       }
-    // The i32 values come before the tiles.
+    // In `carried`, the i32 values come before the tiles.
     SmallVector<Carried> tiles;
     llvm::erase_if(carried, [&](const Carried &each) {
       if (isTile(each.value))
@@ -104,9 +104,10 @@ private:
     return next && next.getLhs() == body.getArgument(0) && matchPattern(next.getRhs(), m_One());
   }
 
-  /// Opens the outer sched.for_tiles, whose body runs once if there is a tile, else never. Its next index is the bound,
-  /// so that the device compiler sees that the body does not repeat. If a following loop continues at the tile after
-  /// the last, and that tile may differ from the bound, the tile is carried as a value of its own (`following_tile`).
+  /// Opens the outer sched.for_tiles, whose body runs once if there is a tile, else never. The body sets the next tile
+  /// index to the bound, so that the device compiler sees that the body does not repeat. If a later loop continues at
+  /// the tile after this loop's last tile, and that tile may differ from the bound, the outer loop carries that tile as
+  /// a value of its own (`following_tile`).
   ForTilesOp enter() {
     goesOn = loop.getKeeps() && !loop.getKept().front().use_empty() && !isDense();
     SmallVector<Value> entry(loop.getInits());
@@ -239,7 +240,7 @@ private:
   /// Writes the epilogue: stage 1 of the last tile.
   void writeLast(ForTilesOp inner) {
     // A value may be carried twice, for this tile and for the previous tile. Stage 1 reads the value for the previous
-    // tile, which comes later in `carried` and therefore replaces the other in the mapping.
+    // tile, which comes later in `carried` and therefore replaces the value for this tile in the mapping.
     for (const Carried &each : carried)
       last.map(each.value, leftOf(inner, each));
     for (Step step : stages.inOrder(1))

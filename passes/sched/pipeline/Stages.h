@@ -2,7 +2,7 @@
 //
 // Software pipelining of a loop over tiles. Reads the stage and order of the ops in the loop's body (`sched.at`) and
 // puts the ops into the order in which they run. An op without the attribute is of stage 0 and has the order of the
-// next op with the attribute; an op after the last such op comes last.
+// next op with the attribute; an op after the last op with the attribute comes last.
 //
 //     LoopStages stages(loop);
 //     if (failed(stages.verify())) ...         a schedule that cannot work is an error at the op
@@ -16,10 +16,11 @@
 // A release of a ring stage (`sched.release`) is placed after the last op that reads the stage, even if its `sched.at`
 // names an earlier place.
 //
-// If both stages read a slot of a ring, each stage has a sched.slot of its own, because a slot is not carried in
-// registers. A slot depends on the wait for its ring stage. The release that lists the slot among its operands shows
-// which ring the slot belongs to. Scalars, such as a tile's origin, are recomputed by each stage for its own tile. A
-// message comes with a ring stage, and is read between the wait for that ring stage and its release.
+// A slot (sched.slot) is the tile in one stage of a ring. If ops of both pipeline stages read a slot, each pipeline
+// stage has a sched.slot of its own, because a slot is not carried in registers. A slot depends on the wait for its
+// ring stage. The release that lists the slot among its operands shows which ring the slot belongs to. Scalars, such as
+// a tile's origin, are recomputed by each pipeline stage for its own tile. A message comes with a ring stage, and is
+// read between the wait for that ring stage and its release.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -37,7 +38,7 @@ struct Step {
 
 class LoopStages {
 public:
-  /// `expanded` is the number of expansion steps that led to `loop`.
+  /// `expanded` is the number of expansion steps, each of which splits off one pipeline stage, that led to `loop`.
   explicit LoopStages(sched::ForTilesOp loop, int64_t expanded = 0);
 
   /// Whether the loop has more than one stage, so that an iteration works on two tiles.
@@ -56,11 +57,11 @@ public:
   int64_t stageOf(mlir::Value value) const;
   /// Whether an op of `stage` reads `value`.
   bool reads(int64_t stage, mlir::Value value) const { return readBy[stage].contains(value); }
-  /// Whether stage 0 has to pass `value` on to stage 1.
+  /// Whether stage 0 has to pass `value` on to stage 1: stage 1 reads `value` and does not recompute it.
   bool crosses(mlir::Value value) const;
 
-  /// Among the ops of stage 1 that read `value`, directly or through scalars that each stage recomputes: the least
-  /// stage that their `sched.at` has before the first expansion step.
+  /// The least stage, as `sched.at` has it before the first expansion step, among the ops of stage 1 that read `value`,
+  /// directly or through scalars that each stage recomputes.
   int64_t writtenStageOfReader(mlir::Value value) const;
 
   /// Emits an error if an op would run before an op whose result it reads. Must be called before the first expansion
@@ -82,8 +83,8 @@ private:
   void findWaits();
   /// The ops whose results `op` reads; if `op` is a slot or receives a message, also the wait for its ring stage.
   llvm::SmallVector<mlir::Operation *> sourcesOf(mlir::Operation *op) const;
-  /// The steps of the same iteration that `step` depends on: ops of the same stage, and for stage 0 the ops of stage 1
-  /// that compute the carried values that `step` reads.
+  /// The steps on which `step` depends within one iteration of the pipelined loop: ops of the same stage, and for stage
+  /// 0 the ops of stage 1 that compute the carried values that `step` reads.
   llvm::SmallVector<Step> sourcesInPass(Step step) const;
 
   mutable sched::ForTilesOp loop;
@@ -101,12 +102,12 @@ private:
 ///                                        for the tiles n after it: A(n), B(n - 1), by order
 ///                                        B(last)
 ///
-/// Register tiles of stage 0 that stage 1 reads are carried. Returns the loop over the tiles after the first. Its ops
-/// keep their ping-pong marks; if the loop still has several stages, ops keep their order too, and later stages count
-/// one less.
+/// Register tiles of stage 0 that stage 1 reads are carried. Returns the loop over the tiles after the first. The ops
+/// of the returned loop keep their ping-pong marks. If that loop still has several stages, its ops keep their order
+/// too, and the number of each later stage is one less.
 mlir::FailureOr<sched::ForTilesOp> expandStages(sched::ForTilesOp loop, LoopStages &stages);
 
-/// Sorts the ops of the body by order, for a loop of one stage.
+/// Sorts the ops of the loop's body by the order in their `sched.at`. The loop has one pipeline stage.
 void reorder(sched::ForTilesOp loop, LoopStages &stages);
 
 /// Inserts waits for the asynchronous products of `block`. A wait is placed before the first op that reads the
@@ -115,12 +116,13 @@ void reorder(sched::ForTilesOp loop, LoopStages &stages);
 /// wait is the number of products that were started after the product that is waited for.
 void waitForProducts(mlir::Block &block);
 
-/// Inserts a barrier of all warps of `role` before the first op of `block` that reads an exchanged tile
-/// (`sched.exchange`).
+/// For each tile that the warps of `role` exchange through shared memory (`sched.exchange`), inserts a barrier of these
+/// warps before the first op of `block` that reads the tile.
 void synchronizeForExchanges(sched::RoleOp role, mlir::Block &block);
 
 /// Puts named barriers around the ops of `loop` that are marked for ping-pong, so that the warpgroups of `role` run
-/// these ops one after another. With more than two stages, peeled iterations except the first get such barriers too.
+/// these ops one after another. With more than two pipeline stages, the iterations that are peeled off the loop, except
+/// the first, get named barriers too.
 void addPingPongBarriers(sched::RoleOp role, sched::ForTilesOp loop);
 
 } // namespace attune::pipeline

@@ -134,7 +134,7 @@ void LoopRoles::fillOthers(ArrayRef<Ring *> rings, IRMapping &mapping, ArrayRef<
     (ring->isStored ? computed : ring->leaves() ? leaves : loads).push_back(ring);
   for (Ring *ring : computed)
     computeStaged(*ring, mapping, in(at, *ring));
-  // One lane copies, after the stores of the other lanes.
+  // The elected lane starts the TMA copies after the stores of all lanes of the warp.
   if (!loads.empty() && !computed.empty())
     sched::SyncLanesOp::create(builder, loc);
   if (!loads.empty())

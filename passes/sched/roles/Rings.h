@@ -1,4 +1,4 @@
-//===- Rings.h - Tiles that go through rings, and what writes roles ------------------===//
+//===- Rings.h - Tiles that go through rings, and the base class of the writers of roles ------------------===//
 #pragma once
 
 #include "passes/Cloning.h"
@@ -10,11 +10,12 @@ namespace attune::roles {
 using namespace mlir; // other passes do not include this header
 using tile::TileType;
 
-/// An op whose tile goes through a ring: a load or window, a conversion to shared memory, or a store or accumulation.
+/// An op whose tile goes through a ring (stages in shared memory, each with a full and an empty mbarrier): a load or
+/// window, a conversion to shared memory, or a store or accumulation.
 struct Ring {
   Operation *tile;
   sched::RingAttr is; ///< the number of stages, and the warps that fill them
-  int64_t firstWarp;  ///< of the warps that fill the ring, counted over all roles that fill rings
+  int64_t firstWarp;  ///< the first warp that fills the ring, counted over all roles that fill rings
   bool isStored;      ///< lanes store the tile element by element (TMA copies it otherwise)
   Value buffer = {}, barriers = {}, map = {};
   Ring *with = nullptr;                ///< the ring whose mbarriers this ring uses; null if it has its own
@@ -29,7 +30,7 @@ struct Ring {
   /// The tile that goes through the ring.
   Value value() const { return leaves() ? tile->getOperand(0) : tile->getResult(0); }
   int64_t stages() const { return is.getStages(); }
-  /// The rings whose TMA copies arrive on this ring's full barrier: this one, and those of `barrierUsers` that TMA fills.
+  /// The rings whose TMA copies arrive on this ring's full barrier: this ring, and the `barrierUsers` that TMA fills.
   SmallVector<Ring *> copied() {
     SmallVector<Ring *> rings{this};
     llvm::copy_if(barrierUsers, std::back_inserter(rings), [](Ring *other) { return !other->isStored; });
@@ -57,7 +58,8 @@ struct AlsoRead {
   Operation *neededBy = nullptr;
 };
 
-/// The kernel that is split into roles, and ops that the roles around its loops and in its loops have in common.
+/// The kernel that is split into roles, and functions that LoopRoles (one loop over tiles) and WarpSpecializer (the
+/// code around these loops) both use.
 struct RoleWriter {
   tile::KernelOp kernel;
   OpBuilder &builder;
@@ -76,10 +78,10 @@ struct RoleWriter {
   static LogicalResult checkFirstWarp(const Ring &ring);
 
   /// Declares the ring's buffer in shared memory, one tile for each stage, and its barriers unless the ring uses those
-  /// of another ring.
+  /// of another ring. `filledBy` and `emptiedBy` are the arrivals that complete a full and an empty barrier.
   void declare(Ring &ring, int64_t filledBy, int64_t emptiedBy);
   void declareBuffer(Ring &ring);
-  /// Declares the shared buffer for the messages that the producer sends with the stages of a ring.
+  /// Declares the shared buffer for the messages of `fields` integers that the producer sends with a ring's stages.
   Value declareMessages(StringRef name, int64_t stages, int64_t fields);
 
   /// Starts the TMA copy of the ring's tile into `stage`.
@@ -103,12 +105,14 @@ struct RoleWriter {
   static std::pair<Operation *, Operation *> firstAndLast(ArrayRef<Operation *> users, Block &block);
   /// The first and the last op of the ring's block that read the ring's tile; null if no op does.
   static std::pair<Operation *, Operation *> readersOf(const Ring &ring);
-  /// Replaces the load or conversion by a sched.slot of the ring's stage; `first` is the slot's first reader. Returns
-  /// the tile that is read: the slot, or the result of a tile.scale that changes the slot in place.
+  /// Replaces the ring's load or conversion by a sched.slot, which is the tile in the ring's stage `stage`; `first` is
+  /// the slot's first reader. Returns the tile that is read: the slot, or the result of a tile.scale that changes the
+  /// slot in place.
   Value replaceBySlot(Ring &ring, Value stage, Operation *first);
   /// Replaces the loads of a ring, and of the rings that share its barriers, by slots of a stage. Emits the wait
   /// (unless `waited`) before the first reader and, if the stage is `refilled`, the release after the last reader.
-  /// `byLanes`: each lane arrives to release the stage, rather than one lane for its warp.
+  /// `byLanes`: each lane arrives to release the stage, rather than one lane for its warp. `also`: a message that is
+  /// read after the wait.
   void readStage(Ring &ring, Position at, bool byLanes, bool refilled, bool waited = false, AlsoRead also = {});
 
 private:

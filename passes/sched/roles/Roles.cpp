@@ -21,8 +21,8 @@ LogicalResult WarpSpecializer::writeProducer(Block *block, Warps of, ArrayRef<Op
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(block);
   Value thread = sched::ThreadIdOp::create(builder, loc);
-  // The branches of other warps come before that of the first warp, which needs the most registers: the thread index
-  // is then no longer live in the first warp's loop.
+  // The branches of the other producer warps come before the branch of warp 0, which needs the most registers: the
+  // thread index is then no longer live in the loop of warp 0.
   if (failed(writeOthers(thread, of, original)))
     return failure();
   Value firstWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, thread, i32(32));
@@ -151,7 +151,7 @@ LogicalResult WarpSpecializer::walkWork(ArrayRef<Operation *> original, int64_t 
   }
   SmallVector<Value> positions;
   for (auto [i, loop, walk] : llvm::enumerate(loops, walks)) {
-    if (first && loop->ringsOf(first).empty()) { // these warps take no part in the loop
+    if (first && loop->ringsOf(first).empty()) { // the warps from `first` on fill no ring of the loop
       llvm::append_range(positions, carriedFor(work, i));
       continue;
     }

@@ -39,11 +39,11 @@ private:
   /// The fields of the message that the first producer warp sends to the other warps for each tile of work.
   struct Task {
     Value more;                ///< whether another tile of work follows; null if blocks are not persistent
-    SmallVector<Value> firsts; ///< the first tile of each loop that searches
-    SmallVector<Value> begins; ///< the first visible tile of each warpgroup, of each loop that searches them
+    SmallVector<Value> firsts; ///< the first tile of each loop whose tiles are found by a search
+    SmallVector<Value> begins; ///< each warpgroup's first visible tile, for each loop that searches for these tiles
   };
 
-  /// Some warps of the roles that fill rings, counted over these roles.
+  /// A range of warps, numbered through all roles that fill rings.
   struct Warps {
     int64_t first, count;
     int64_t end() const { return first + count; }
@@ -52,7 +52,7 @@ private:
 
   /// Finds the rings of copies before the loops, and of all loops.
   LogicalResult findRings();
-  /// Checks which warps fill which rings, and finds the warps besides the first.
+  /// Checks which warps fill which rings, and finds the warps other than producer warp 0 that fill rings (`others`).
   LogicalResult findOthers();
   /// Emits the initialisation of the mbarriers by one thread, followed by a barrier of the thread block.
   void initialise();
@@ -65,7 +65,7 @@ private:
 
   //===--- Tiles of work ---===//
 
-  /// The number of values that the loop over tiles of work carries for the rings of the first `end` loops.
+  /// The number of values that the loop over tiles of work carries for the rings of the first `end` loops over tiles.
   size_t carriedCount(size_t end) const;
   /// The initial ring positions that a loop over tiles of work carries; empty unless blocks are persistent.
   SmallVector<Value> ringStart() {
@@ -87,8 +87,9 @@ private:
   /// The position in the ring of Q of the tile of work with index `count` in the loop: stage `count mod stages`, phase
   /// the parity of `count / stages`.
   Position queryPosition(sched::ForWorkOp work);
-  /// Ends the body of the loop over tiles of work. `positions` are those in the rings of all loops. `following` is the
-  /// number of the next tile of work or, in a role that receives its work by messages, whether there is a next one.
+  /// Ends the body of the loop over tiles of work. `positions` are the stages and phases in the rings of all loops.
+  /// `following` is the number of the next tile of work or, in a role that receives its work by messages, whether there
+  /// is a next tile of work. `wholeWarp`: all lanes run the loop, so the positions are marked uniform.
   void nextWork(sched::ForWorkOp work, ValueRange positions, Value following, bool wholeWarp = true);
   /// The number of the tile of work that the thread block claims from the counter in memory.
   Value claimWork();
@@ -104,20 +105,20 @@ private:
   bool searches() const {
     return llvm::any_of(loops, [](const auto &loop) { return loop->searches(); });
   }
-  /// Declares `tasks` and its barriers. `followers` is the number of producer warps that receive the messages, in
-  /// addition to the consumers.
+  /// Declares the buffer of the messages about tiles of work (`tasks`) and its barriers. `followers` is the number of
+  /// producer warps that receive the messages, in addition to the consumers.
   void declareTasks(int64_t followers);
-  /// The number of stages of `tasks`, and of the rings of copies before the loop.
+  /// The number of stages of the message buffer `tasks`, and of the rings of copies before the loop.
   int64_t taskStages() const { return !once.empty() ? once.front().stages() : persistent ? 2 : 1; }
-  /// The number of message fields for the position of a tile of work and for whether another one follows.
+  /// The number of message fields for the position of a tile of work and for whether another tile of work follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
-  /// Waits for the stage `query` of the ring of Q, which the message about the tile of work shares, and reads the message.
-  /// Calls `tell` with each tile.block_index of `ops` and its value. With `begins`, also reads the first visible tile of
-  /// each warpgroup.
+  /// Waits for the stage `query` of the ring of Q, which the message about the tile of work shares, and reads the
+  /// message. Calls `tell` with each tile.block_index of `ops` and its value. With `begins`, also reads the first
+  /// visible tile of each warpgroup.
   Task receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
                    bool begins);
-  /// Releases the message's stage in a kernel without copies before the loops, whose readers would release it. This is
-  /// at the end of the tile of work, because sched-rematerialize reads the message once more after a loop.
+  /// Releases the stage of a persistent block's message, unless readers of copies before the loops release that stage.
+  /// The release is at the end of the tile of work: sched-rematerialize reads the message once more after a loop.
   void releaseTask(Position query);
 
   //===--- The producer ---===//
@@ -125,7 +126,7 @@ private:
   /// Writes the producer role. The first warp copies, other warps fill the rings that name them; all of them loop over
   /// the same tiles.
   LogicalResult writeProducer(Block *block, Warps of, ArrayRef<Operation *> original);
-  /// Writes another role that fills rings.
+  /// Writes a role between the producer and the consumers, whose warps fill rings or store tiles.
   LogicalResult writeFiller(Block *block, Warps of, ArrayRef<Operation *> original);
   /// Whether one elected lane of the first warp runs the loops over tiles, because the other lanes have nothing to do.
   /// The election is then outside of the loops; inside, ptxas may elect a lane anew in each iteration.
@@ -138,14 +139,14 @@ private:
   using AtTile = function_ref<void(LoopRoles &loop, IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit)>;
   /// Writes the loop over tiles of work and, in it, the loops over tiles, for the producer warps from `first` on.
   /// `begin` emits code before the inner loops, for the stage of Q, and `each` emits the bodies of the inner loops. If
-  /// the first warp searches tiles, a warp without `begin` follows the messages that the first warp sends to the
-  /// consumers.
+  /// the first warp finds tiles by a search, a warp without `begin` takes its tiles from the messages that the first
+  /// warp sends to the consumers.
   LogicalResult walkWork(ArrayRef<Operation *> original, int64_t first, AtWork begin, AtTile each);
   /// Recomputes in this role the scalars before and between the loops, on which tile coordinates depend.
-  /// Canonicalisation drops the unused ones.
+  /// Canonicalisation drops unused scalars.
   void cloneScalars(ArrayRef<Operation *> original, IRMapping &mapping);
-  /// Writes the branches of the warps of the role `of` that fill rings, but of the first warp of the kernel, and their
-  /// loops over tiles. `thread` is the thread's number in the role.
+  /// Writes a branch with loops over tiles for each group of warps of the role `of` that fills rings. Producer warp 0
+  /// is excluded. `thread` is the thread's number in the role.
   LogicalResult writeOthers(Value thread, Warps of, ArrayRef<Operation *> original);
   LogicalResult writeBranch(Value thread, Warps of, Warps who, ArrayRef<Operation *> original);
 
@@ -157,13 +158,13 @@ private:
 
   SmallVector<Ring> once; ///< copies before the loops: Q
   SmallVector<std::unique_ptr<LoopRoles>> loops;
-  /// Buffer of the messages about a tile of work: a persistent block's tile of work, and the first tiles of loops that
-  /// search. Null if nothing has to be sent.
+  /// Buffer of the messages about a tile of work: the position of a persistent block's tile of work, and the first
+  /// tiles of loops whose tiles are found by a search. Null if nothing has to be sent.
   Value tasks;
   /// The barriers of `tasks`: those of the first copy before the loops, with which the message comes, or barriers of
   /// their own in a kernel without such a copy.
   Value taskBarriers;
-  std::map<int64_t, int64_t> others; ///< producer warps besides the first: number of warps by the first of them
+  std::map<int64_t, int64_t> others; ///< groups of warps that fill rings, without warp 0: first warp -> number of warps
   /// A free thread block claims its next tile of work; else the tile is computed from the index of the thread block.
   bool claims = false;
 };
