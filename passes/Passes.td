@@ -545,8 +545,9 @@ def OverlapProducts : Pass<"tile-overlap-products", "::mlir::ModuleOp"> {
     to stage 1, so that it works on the previous tile, if it adds a value computed from another product to a carried
     tile (rescaled or not), and if registers can hold its left operand meanwhile. With `overlap`, the wait for the right
     operand of a deferred product (a tile of V) is placed after the softmax and before the wait for the deferred product
-    of the previous tile. Loops that have `sched.at` in the text are not changed. A remark says where no product is
-    deferred.
+    of the previous tile. With `overlap` a product is also deferred, with the op that adds or stores the product to memory,
+    if its left operand is a tile that the warpgroups exchange through a ring in shared memory. Loops that have `sched.at`
+    in the text are not changed. A remark says where no product is deferred.
     Why here: tiles are still values, and layouts say how many registers they need.
     Before: `for_blocks { %s = mma %q, %k; softmax; %acc1 = map(%acc, %alpha); %o = mma %p, %v add %acc1 }`
     After: `%s = mma %q, %k {sched.async, sched.at = #sched.at<order 0>}`, `%o = mma %p, %v add %acc1 {sched.async, sched.at = #sched.at<order 1, stage 1>}`

@@ -145,7 +145,8 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
     second kernel combines their partial results.
 
     Overlap. With `overlap` the product with V of a tile overlaps with the softmax of the next tile within each consumer
-    warpgroup, which waits for the V tile directly before that product. With `ping_pong` the warpgroups alternate: the
+    warpgroup, which waits for the V tile directly before that product. In a loop of the backward pass that adds dQ to
+    memory, the product dS K of a tile overlaps with the softmax of the next tile. With `ping_pong` the warpgroups alternate: the
     products of one overlap with the softmax of another. With both, under lazy rescaling, the first half of a softmax's
     exponentials also overlaps with the warpgroup's own product with V, and these exponentials occupy registers in
     addition to those of P. With neither, warpgroups run without synchronisation between them.

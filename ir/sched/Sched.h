@@ -36,32 +36,33 @@ inline constexpr llvm::StringLiteral asyncAttr = "sched.async";
 /// On an op in a loop over tiles: its pipeline stage and order, an AtAttr.
 inline constexpr llvm::StringLiteral atAttr = "sched.at";
 
-/// On a `tile.element` in a map, or on a `tile.scatter`: columns 2 n and 2 n + 1 of the tile access two neighbours 2 m
-/// and 2 m + 1 along the view's last dimension. One access then serves both columns if the view satisfies
-/// `sched.in_pairs`. With `sched.row_pairs` two adjacent rows, not columns, access the neighbours: lanes l and l + 4,
-/// which hold these rows, then exchange one element of each pair by a shuffle.
+/// On a `tile.element` in a map, or on a `tile.scatter`: columns 2 n and 2 n + 1 of the tile access the elements 2 m
+/// and 2 m + 1 along the view's last dimension. One access then serves both columns if the view is aligned for it
+/// (`sched.in_pairs`). With `sched.row_pairs` two adjacent rows of the tile, not columns, access these two elements:
+/// lanes l and l + 4, which hold the rows, then exchange one element of each pair by a shuffle.
 inline constexpr llvm::StringLiteral pairsAttr = "sched.pairs", rowPairsAttr = "sched.row_pairs";
 
 /// On a `tile.scatter`: the four lanes of a quad can exchange their pairs of columns by shuffles, so that each lane
-/// stores eight adjacent elements by one access if the view satisfies `sched.in_pairs eights`.
+/// stores eight adjacent elements by one access if the view is aligned for it (`sched.in_pairs eights`).
 inline constexpr llvm::StringLiteral eightsAttr = "sched.eights";
 
-/// On an op with a shared tile: the stages of the tile's ring and the warps that fill it, a RingAttr.
+/// On an op with a shared tile: the stages of the tile's ring (circular buffer) and the warps that fill it, a RingAttr.
 inline constexpr llvm::StringLiteral ringAttr = "sched.ring";
 
 /// On a kernel: the roles of its warps, an array of RoleAttr.
 inline constexpr llvm::StringLiteral rolesAttr = "sched.roles";
 
-/// On a kernel, marks of its schedule, in this order: blocks are persistent; tiles with the most work are scheduled first
-/// (LongTiles); warpgroups ping-pong (one runs its products while another runs its softmax); within a warpgroup the
-/// product with V of a tile overlaps with the softmax of the next tile; producer warps copy dense biases to shared
-/// memory.
+/// On a kernel, marks of its schedule, in this order: blocks are persistent; tiles with the most work are scheduled
+/// first (LongTiles); warpgroups ping-pong (one runs its products while another runs its softmax); within a warpgroup
+/// the product with V, or the product of a tile that warpgroups exchange, overlaps with the softmax of the next tile;
+/// producer warps copy dense biases to shared memory.
 inline constexpr llvm::StringLiteral persistentAttr = "sched.persistent", longestFirstAttr = "sched.longest_first",
                                      pingPongAttr = "sched.ping_pong", overlapAttr = "sched.overlap",
                                      stageBiasesAttr = "sched.stage_biases";
 
-/// At which end of the grid's last axis `sched.longest_first` says that tiles have the most work. As a unit attribute it
-/// means the last tiles (those of queries under a causal mask), as the string "first_tiles" the first (those of keys).
+/// At which end of the grid's last axis `sched.longest_first` says that tiles have the most work. As a unit attribute
+/// it means the last tiles (those of queries under a causal mask), as the string "first_tiles" the first (those of
+/// keys).
 enum class LongTiles { None, First, Last };
 inline constexpr llvm::StringLiteral firstTiles = "first_tiles";
 LongTiles longTilesOf(mlir::Operation *kernel);
@@ -83,39 +84,39 @@ class NextOp;
 #include "ir/sched/SchedOps.h.inc"
 
 namespace attune::sched {
-/// Makes a tensor map of the tensor that `view` reads, with boxes of `rows` rows and the width of one panel of
-/// `swizzle`. The function creates another `tile.param` of that tensor at the builder's insertion point.
+/// Creates a tensor map of the tensor that `view` reads, with TMA boxes of `rows` rows and the width of one panel of
+/// `swizzle` (32, 64 or 128 bytes), and another `tile.param` of the tensor, both at the builder's insertion point.
 mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows,
                      SwizzleAttr swizzle);
 
 /// The pipeline stage and order of `op`; null where `op` has no `sched.at`.
 inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(atAttr); }
-/// Gives `op` the stage and order of `at`, but not the ping-pong name of `at`. No effect where `at` is null.
+/// Gives `op` the pipeline stage and order of `at` without its ping-pong region. No effect where `at` is null.
 inline void placeAt(mlir::Operation *op, AtAttr at) {
   if (at)
     op->setAttr(atAttr, AtAttr::get(at.getContext(), at.getStage(), at.getOrder()));
 }
-/// The stage and order of the first op that reads value `read`: a reader of the earliest stage, and among the readers
-/// of that stage the first in program order. A nested reader counts as the op of `block` that contains the reader. Null
-/// where the op found has no `sched.at`.
+/// The pipeline stage and order of the first op in `block` that reads value `read`: a reader of the earliest stage, and
+/// among the readers of that stage the first in program order. A nested reader counts as the op of `block` that
+/// contains the reader. Null where the first op has no `sched.at`.
 AtAttr earliestPlace(mlir::Value read, mlir::Block &block);
-/// The ring of the shared tile of `op`; null where `op` has no `sched.ring`.
+/// The ring (circular buffer) of the shared tile of `op`; null where `op` has no `sched.ring`.
 inline RingAttr ringOf(mlir::Operation *op) { return op->getAttrOfType<RingAttr>(ringAttr); }
-/// Whether producer warps other than the first, which issues the copies, compute the vector `staged`
-/// (tile::isStaged). True for relative-position values, and for vectors whose `sched.ring` names another warp.
+/// Whether the vector that `staged` writes to shared memory (tile::isStaged) is computed by producer warps other than
+/// warp 0, which issues the copies. True for relative-position values, and where `sched.ring` names another warp.
 bool isByOtherWarps(tile::ConvertOp staged);
 
-/// The value of `sched.roles` for a producer role and a consumer role.
+/// The value of `sched.roles` for a producer role and a consumer role with the given numbers of warps.
 mlir::ArrayAttr rolesOf(mlir::MLIRContext *context, int64_t producerWarps, int64_t consumerWarps);
-/// The warps of all roles but the last, which computes: they fill rings for the computing role, or empty them. 0 in a
-/// kernel without roles.
+/// The number of warps of all warp roles but the last. The last role computes; the other roles copy tiles to shared
+/// memory for the computing role, or store tiles from there. 0 in a kernel without roles.
 int64_t producerWarps(mlir::Operation *kernel);
-/// The first warp that fills the ring `ring`, or stores its tiles, counted over the roles of `kernel`.
+/// The index, counted over all roles of `kernel`, of the first warp that fills the ring `ring` or stores its tiles.
 int64_t firstWarpOf(mlir::Operation *kernel, RingAttr ring);
 /// Whether the kernel's products are asynchronous and issued by whole warpgroups, with accumulators in registers. All
 /// kernels with roles have such products: tile-choose-path removes the roles of other kernels.
 inline bool hasAsyncProducts(mlir::Operation *kernel) { return producerWarps(kernel) > 0; }
-/// hasAsyncProducts of the kernel that contains `op`.
+/// Whether the kernel that contains `op` has asynchronous products (hasAsyncProducts).
 inline bool isWithAsyncProducts(mlir::Operation *op) { return hasAsyncProducts(op->getParentOfType<tile::KernelOp>()); }
 
 /// The number of stages of the deepest ring in shared memory, at least 1.

@@ -90,10 +90,13 @@ def SlotOp : SchedOp<"slot", [Pure]> {
 def ExchangeOp : SchedOp<"exchange", [Effects]> {
   let summary = "store a register tile to a stage of shared memory, to be read by all warps of the role (before expansion)";
   let description = [{
-    Each warp of the role writes its own part of the tile, with the axes in the ring's order. `tile-pipeline-stages`
-    inserts a `sched.sync_warps` between the stores and the first read. The ring has at least two stages, so no wait is
-    needed before the stores: before a stage is written again, all warps have passed the barrier of the next stage's
-    tile, and thus have read the stage's previous tile.
+    Each warp of the role writes its own part of the tile, with the axes in the ring's order. If ops of the same
+    iteration read the result, `tile-pipeline-stages` inserts a `sched.sync_warps` between the stores and the first read.
+    The ring has at least two stages, so no wait is needed before the stores: before a stage is written again, all warps
+    have passed the barrier of the next stage's tile, and thus have read the stage's previous tile. If ops of a later
+    pipeline stage read the tile, they read a `sched.slot` of the ring instead of the result, and the ring has mbarriers:
+    a `sched.acquire` before the stores and a `sched.commit` after them, a `sched.wait` before the reads and a
+    `sched.release` after them.
 
     ```mlir
     %s = sched.exchange %ds into %ring[%stage]

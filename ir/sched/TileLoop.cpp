@@ -3,6 +3,7 @@
 #include "ir/Terminators.h"
 #include "ir/sched/Sched.h"
 
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/OpImplementation.h"
 
 using namespace mlir;
@@ -148,10 +149,16 @@ static void dropCarried(ForTilesOp loop, unsigned i, PatternRewriter &rewriter) 
   rewriter.replaceOp(loop, results);
 }
 
+/// Whether the `i`-th carried value is the same in all iterations.
+static bool isInvariant(ForTilesOp loop, unsigned i) {
+  Value next = loop.getNext().getValues()[i], init = loop.getInits()[i];
+  const std::optional<int64_t> number = getConstantIntValue(next);
+  return next == loop.getBody().getArgument(i) || next == init || (number && number == getConstantIntValue(init));
+}
+
 LogicalResult ForTilesOp::canonicalize(ForTilesOp loop, PatternRewriter &rewriter) {
   for (unsigned i = 1; i < loop.getInits().size(); ++i) {
-    const bool stays = loop.getNext().getValues()[i] == loop.getBody().getArgument(i);
-    if (stays || servesItself(loop, i)) {
+    if (isInvariant(loop, i) || servesItself(loop, i)) {
       dropCarried(loop, i, rewriter);
       return success();
     }

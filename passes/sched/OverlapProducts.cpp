@@ -2,9 +2,9 @@
 //
 // Writes attributes that say when the ops of a loop run (`sched.at`); tile-pipeline-stages moves the ops. An op has an
 // order within the iteration and a stage: ops of stage 0 work on the current tile, ops of stage 1 on the previous tile.
-// Products that depend on no other product start first. A product is deferred to stage 1 if it adds a value computed
-// from another product to a carried tile: the deferred product overlaps with the softmax of the current tile. In
-// attention's forward pass:
+// Products that depend on no other product start first. A product is deferred to stage 1 if it accumulates into a tile
+// that the loop carries and its left operand is computed from another product: the deferred product overlaps with the
+// softmax of the current tile. In attention's forward pass:
 //
 //     as written                          order  stage
 //     ----------------------------------  -----  -----  ----------------------------------------------------------
@@ -14,7 +14,8 @@
 //     P = convert(P')                     6      0      overwrites the previous P, whose product is complete
 //     O = O' + P V                        1      1      deferred
 //
-// Vectors that conditional maps load (tile.map without inputs) are loaded while the products run, order 2.
+// Vectors that a conditional tile.map without inputs loads, such as per-key values of a mask, are loaded while the
+// products run, order 2.
 //
 // Where the kernel has `sched.overlap`, the wait for V of a tile is at the end of the tile's softmax, order 4, before
 // the wait for O. The wait on V's mbarrier is a loop, and the device compiler does not move the wait for O across a
@@ -23,6 +24,21 @@
 // kernels V is waited for where it is read, and one warpgroup's products overlap with another warpgroup's softmax.
 //
 // A product is deferred only if registers can hold its left operand in addition to the tiles that the loop carries.
+//
+// With `sched.overlap` a product is also deferred if its left operand is a tile that the warpgroups exchange through a
+// ring in shared memory, together with the op that adds or stores the product to memory. In attention's backward pass
+// this product is dQ = dS K, whose dS comes from all warpgroups. Without the deferral every warpgroup waits at a barrier
+// for the others' dS of the current tile, so that all of them compute their softmax at the same time. With it, a
+// warpgroup reads the dS of the previous tile, and may be up to one tile ahead of another warpgroup:
+//
+//     as written                          order  stage
+//     ----------------------------------  -----  -----  ----------------------------------------------------------
+//     S = K Q, dP = V dO                  0      0      leading
+//     P, dS = softmax and its gradient    3      0
+//     dS to the ring                      3      0
+//     dQ = dS K                           3      1      reads the previous tile's stage of the ring
+//     dK = dK + dS Q                      3      0
+//     add dQ to memory                    3      1
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,19 +85,20 @@ public:
       place(op, 0, Following);
     placeLeading();
     placeDeferred();
+    placeExchanged();
     for (tile::MmaOp product : products)
       product->setAttr(sched::asyncAttr, UnitAttr::get(loop.getContext()));
   }
 
-  bool defers() const { return !deferred.empty(); }
+  bool defers() const { return !deferred.empty() || defersExchanged; }
 
 private:
   void place(Operation &op, int64_t stage, Order order) {
     op.setAttr(sched::atAttr, AtAttr::get(loop.getContext(), stage, order));
   }
 
-  /// Whether the product adds to a carried tile, directly or after the map `rescale`, is the tile's only reader, and
-  /// yields the tile's next value.
+  /// Whether the product accumulates into a tile that the loop carries, directly or after a map that rescales the tile,
+  /// is the tile's only reader, and yields the tile's next value. Sets `rescale` to that map, or to null.
   bool addsToCarried(tile::MmaOp product, tile::MapOp &rescale) {
     Value carried = product.getAcc();
     if (!carried)
@@ -132,7 +149,8 @@ private:
       }
   }
 
-  /// Sets the order of the leading products, of the ops that they depend on, and of the ops before the first of them.
+  /// Places the leading products (those that depend on no other product), the ops that they depend on, and all ops
+  /// before the first leading product at the start of the iteration.
   void placeLeading() {
     if (leading.empty())
       return;
@@ -162,7 +180,25 @@ private:
     }
   }
 
-  static constexpr int64_t mostRegisters = 200; ///< most registers of a thread for tiles; other values need the rest
+  /// Defers each product of an exchanged tile whose result only ops without results read, such as a tile.accumulate.
+  void placeExchanged() {
+    if (!kernel->hasAttr(sched::overlapAttr))
+      return;
+    for (tile::MmaOp product : products) {
+      auto exchange = product.getLhs().getDefiningOp<tile::ConvertOp>();
+      auto writes = [&](Operation *user) { return user->getBlock() == &body && user->getNumResults() == 0; };
+      if (product.getAcc() || !exchange || exchange->getBlock() != &body || !exchange->hasOneUse() ||
+          tile::isStaged(exchange) || !sched::ringOf(exchange) || !llvm::all_of(product->getUsers(), writes) ||
+          llvm::is_contained(product->getUsers(), loop.getYield()))
+        continue;
+      place(*product, 1, Following);
+      for (Operation *user : product->getUsers())
+        place(*user, 1, Following);
+      defersExchanged = true;
+    }
+  }
+
+  static constexpr int64_t mostRegisters = 200; ///< most registers of a thread for tiles, of the 255 it can have
 
   tile::ForBlocksOp loop;
   Block &body;
@@ -170,6 +206,7 @@ private:
   BlockDependences dependences;
   SmallVector<tile::MmaOp> products, leading;
   SmallVector<Deferral> deferred;
+  bool defersExchanged = false;
 };
 
 struct OverlapProducts : attune::impl::OverlapProductsBase<OverlapProducts> {

@@ -8,7 +8,7 @@
 //                                              swizzled
 //     copies    tile-pipeline-copies,          shared tiles are stages of rings: no load to shared memory
 //               tile-specialize-warps          and no loop over a domain is left; one role fills a ring's
-//                                              stages and another role waits for them; a ring that is
+//                                              stages and a role waits for them; a ring that is
 //                                              acquired is released
 //     stages    tile-pipeline-stages           no op has a `sched.at`; a wait completes an asynchronous
 //                                              product before any op reads it or reuses its registers; the
@@ -75,9 +75,9 @@ LogicalResult verifyCopies(Operation *op) {
     acquires |= isa<sched::AcquireOp>(user);
     releases |= isa<sched::ReleaseOp>(user);
   }
-  if (filling.size() != 1 || llvm::none_of(waiting, [&](Operation *role) { return !filling.contains(role); }))
+  if (filling.size() != 1 || waiting.empty())
     return op->emitOpError() << "is filled by " << filling.size() << " roles and awaited by " << waiting.size()
-                             << "; one fills a ring, and another waits for it";
+                             << "; one fills a ring, and the same or another one waits for it";
   if (acquires != releases)
     return op->emitOpError() << "is " << (acquires ? "acquired" : "released") << ", but never "
                              << (acquires ? "released" : "acquired");

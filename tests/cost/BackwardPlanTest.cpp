@@ -263,29 +263,30 @@ TEST_CASE("where five products do not fit or add in any order, warpgroups comput
   PlanRequest request = makeRequest("sm_90a", 64, 64);
   CHECK(choose(request).accumulatesDq);
   request.deterministic = true;
-  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 128, 8 warps, 2 stages");
+  CHECK(textOf(request) == "128 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 3 stages");
   CHECK_FALSE(choose(request).separateDv);
   CHECK(choose(request).queries.producerWarps == 4);
   request.headDim = request.headDimV = 128;
-  CHECK(textOf(request) == "64 x 128, 8 warps, 2 stages; 128 x 128, 8 warps, 2 stages");
-  // A thread has no registers for dK and dV. Where two stages of all tiles do not fit, V and dO have one.
+  CHECK(textOf(request) == "64 x 128, 8 warps, 3 stages; 128 x 64, 8 warps, 3 stages");
+  // A thread has no registers for dK and dV. Where the stages of all tiles do not fit, V and dO have one less.
   struct Expected {
-    int headDim, headDimV, dpStages;
+    int headDim, headDimV, dpStagesOfKeys, dpStagesOfQueries;
     const char *text;
   };
-  const Expected all[] = {{136, 136, 1, "128 x 128, 8 warps, 2 stages; 128 x 128, 8 warps, 2 stages"},
-                          {192, 128, 0, "64 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages"},
-                          {256, 256, 1, "64 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages"}};
+  const Expected all[] = {{136, 136, 1, 0, "128 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 3 stages"},
+                          {192, 128, 0, 0, "64 x 128, 8 warps, 3 stages; 128 x 64, 8 warps, 3 stages"},
+                          {192, 192, 2, 2, "64 x 128, 8 warps, 3 stages; 128 x 64, 8 warps, 3 stages"},
+                          {256, 256, 1, 1, "64 x 128, 8 warps, 2 stages; 128 x 64, 8 warps, 2 stages"}};
   for (bool deterministic : {false, true})
-    for (const auto &[headDim, headDimV, dpStages, text] : all) {
+    for (const auto &[headDim, headDimV, dpStagesOfKeys, dpStagesOfQueries, text] : all) {
       request = makeRequest("sm_90a", headDim, headDimV);
       request.deterministic = deterministic;
       INFO(fmt::format("D {} x {}", headDim, headDimV));
       const BackwardPlans plans = choose(request);
       CHECK(textOf(request) == text);
       CHECK((plans.separateDv && !plans.accumulatesDq));
-      CHECK(plans.keys.dpStages == dpStages);
-      CHECK(plans.queries.dpStages == dpStages);
+      CHECK(plans.keys.dpStages == dpStagesOfKeys);
+      CHECK(plans.queries.dpStages == dpStagesOfQueries);
     }
   // A loop over keys that also sums gradients of captured tensors; a pattern whose blocks see other keys; a sum per key and
   // head; more columns than registers.
@@ -301,6 +302,43 @@ TEST_CASE("where five products do not fit or add in any order, warpgroups comput
     CHECK(choose(makeRequest("sm_90a", headDim, headDimV)).keys.producerWarps == 0);
   CHECK(choose(makeRequest("sm_90a", 256, 256, 4)).keys.producerWarps == 0);
   CHECK(choose(makeRequest("sm_90", 256, 256)).keys.producerWarps == 0);
+}
+
+TEST_CASE("dQ is deferred to the next tile in tiles of 128 x 128 whose score has no arithmetic of its own",
+          "[backward-plan]") {
+  auto overlaps = [](const PlanRequest &request) {
+    Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+    REQUIRE(plans);
+    CHECK_FALSE(plans->queries.overlap);
+    return plans->keys.overlap;
+  };
+  const PlanRequest plain = makeRequest("sm_90a", 64, 64);
+  CHECK(overlaps(plain));
+  CHECK_FALSE(overlaps(makeRequest("sm_90a", 96, 96)));
+  CHECK_FALSE(overlaps(makeRequest("sm_90a", 128, 128)));
+  CHECK_FALSE(overlaps(makeRequest("sm_90", 64, 64)));
+  PlanRequest request = plain;
+  request.aluPerElement = 1;
+  CHECK_FALSE(overlaps(request));
+  request = plain;
+  request.specialPerElement = 1;
+  CHECK_FALSE(overlaps(request));
+  request = plain;
+  request.dropout = true;
+  CHECK_FALSE(overlaps(request));
+  request = plain;
+  request.elementGradients = request.denseGradients = true;
+  CHECK_FALSE(overlaps(request));
+  // Tuning measures both.
+  Expected<std::vector<BackwardPlans>> plans = backwardPlans(plain);
+  REQUIRE(plans);
+  auto of = [](bool overlap) {
+    return [overlap](const BackwardPlans &each) {
+      return each.accumulatesDq && each.keys.tileQ == 128 && each.keys.overlap == overlap;
+    };
+  };
+  CHECK(std::ranges::any_of(*plans, of(true)));
+  CHECK(std::ranges::any_of(*plans, of(false)));
 }
 
 TEST_CASE("both loops of the backward pass start with the tiles that take longest", "[backward-plan]") {

@@ -19,7 +19,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 // -----
 
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
-  // expected-error @below {{'sched.ring' op is filled by 0 roles and awaited by 1; one fills a ring, and another waits for it}}
+  // expected-error @below {{'sched.ring' op is filled by 0 roles and awaited by 1; one fills a ring, and the same or another one waits for it}}
   %ring = sched.ring "k" at 0 filled_by 1 emptied_by 1 : !sched.ring<2>
   sched.role "producer" warps 4 {
     sched.for_work grid (%n) {

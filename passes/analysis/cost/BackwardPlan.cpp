@@ -21,7 +21,8 @@ static int64_t rowBytes(const PlanRequest &request) {
 static bool hasSmallBlocks(const PlanRequest &request) { return request.patternRows && request.patternRows < 128; }
 
 namespace {
-/// The plans of one loop with warp-level products. The block holds a tile of one axis and loops over the other.
+/// The plans of one loop with warp-level products. The thread block holds a tile of one axis (queries or keys) and
+/// loops over tiles of the other axis.
 class Loop {
 public:
   enum Of { Keys, Queries }; ///< the axis of which a thread block holds one tile (the loop is over the other axis)
@@ -29,7 +30,7 @@ public:
   Loop(const PlanRequest &request, const ArchInfo &arch, int64_t budget, Of of, const PlanChoice &fixed)
       : request(request), arch(arch), budget(budget), of(of), fixed(fixed) {}
 
-  /// All plans that fit, the model's choice first. An error if there is none.
+  /// All plans of the loop that fit, the model's choice first. An error if no plan fits.
   Expected<std::vector<Plan>> candidates() const {
     std::vector<Plan> plans;
     // Adds the plan with two stages and the plan with one stage, if `fits` holds for them.
@@ -48,7 +49,8 @@ public:
         add(blockRows(rows), rows, columns, [&](const Plan &plan) { return hasRoom(plan); });
     // If even the accumulators of 16 rows do not fit in the registers of a thread, narrow tiles spill least.
     add(blockRows(16), 16, 32, [&](const Plan &plan) { return plan.stages == 2 && isShared(plan); });
-    // Two blocks have as many warps as one block of twice the rows, which has room for two stages where they have not.
+    // One block of twice the rows has as many warps as two blocks, and room for a second ring stage where two blocks on
+    // a multiprocessor have none.
     if (of == Keys && !hasSmallBlocks(request))
       add(2 * blockRows(16), 16, 32, [&](const Plan &plan) { return plan.stages == 2 && sharedBytes(plan) <= budget; });
     add(blockRows(16), 16, 32, [&](const Plan &plan) { return isShared(plan); });
@@ -57,7 +59,8 @@ public:
         add(tile, 16, std::min<int64_t>(tile, 32), [&](const Plan &plan) { return sharedBytes(plan) <= budget; });
     if (plans.empty())
       return nothingFits(make(16, 16, 16, 1));
-    // Tiles that these rules leave out, and that take no more registers.
+    // Further tiles for tuning to measure: the rules above leave these tiles out, but they take no more than
+    // mostRegisters.
     const int64_t mostRegisters = std::max(freeRegisters, registers(plans.front()));
     for (int64_t rowsOfWarp = mostRows; rowsOfWarp >= 16; rowsOfWarp /= 2)
       for (int64_t rows : {64, 128, 32})
@@ -69,7 +72,7 @@ public:
 
   /// Whether a loop over queries with this plan can have all five products: whether shared memory has room for dS,
   /// which all warps of the thread block read. Warps of 16 rows are excluded, because their reads of shared memory
-  /// would take more time than the second loop.
+  /// would take more time than a second loop for dQ.
   bool hasRoomForQueries(const Plan &plan) const {
     const int64_t exchanged = int64_t(plan.tileQ) * plan.tileK * request.elementBytes;
     return own(plan) >= 32 * plan.warps && hasRoom(plan, exchanged);
@@ -153,15 +156,17 @@ private:
 };
 } // namespace
 
-/// A candidate with warpgroup-level products. Rows of its products are keys: a warp has 16 rows of dK, dV, S^T and
-/// dP^T.
+/// Tile sizes of a candidate with warpgroup-level products. A warp has 16 rows of each product: 16 keys in a loop over
+/// queries (dK, dV, S^T, dP^T), 16 queries in a loop over keys (dQ, S, dP).
 struct WarpgroupTiles {
   int tileQ, tileK, warps, stages, blocksPerSm = 1;
+  bool overlap = false; ///< the product that gives dQ is deferred to the next tile
 };
-/// The model chooses the first of `chosenTiles` that fits. Only a measurement can prefer the others.
-constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2, 2}, {64, 64, 4, 2},
-                                             {64, 128, 8, 3},  {64, 64, 4, 3},  {128, 128, 8, 3}};
-constexpr size_t chosenTiles = 2;
+/// The model chooses the first of the first `chosenTiles` elements that fits. Later elements are for tuning to measure.
+constexpr WarpgroupTiles warpgroupTiles[] = {{128, 128, 8, 2, 1, true}, {128, 128, 8, 2},  {64, 128, 8, 2},
+                                             {64, 128, 8, 2, 1, true},  {64, 64, 4, 2, 2}, {64, 64, 4, 2},
+                                             {64, 128, 8, 3},           {64, 64, 4, 3},    {128, 128, 8, 3}};
+constexpr size_t chosenTiles = 3;
 
 constexpr int64_t barrierBytes = 512; ///< upper bound of the bytes of mbarriers and of messages between roles
 
@@ -240,17 +245,19 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
   plan.warps = tiles.warps;
   plan.stages = tiles.stages;
   plan.blocksPerSm = tiles.blocksPerSm;
+  plan.overlap = tiles.overlap;
   plan.producerWarps = 4;
   return plan;
 }
 
-/// The most bytes of shared memory of a block, so that the plan's blocks fit on a multiprocessor.
+/// The most bytes of shared memory, up to `budget`, that a thread block may use so that the plan's blocksPerSm blocks
+/// fit on a multiprocessor.
 static int64_t mostSharedBytes(const ArchInfo &arch, const Plan &plan, int64_t budget) {
   return std::min(budget, int64_t(arch.sharedBytesPerSM / plan.blocksPerSm - arch.sharedReservedPerBlock));
 }
 
-/// The plans with one of `candidates` for which `fits` holds, in their order; of each first the one whose dense biases are
-/// in shared memory. `fits` may set further fields.
+/// The plans with the tile sizes in `candidates` for which `fits` holds, in the order of `candidates`. For each tile
+/// size, a plan that copies dense biases to shared memory comes first. `fits` may set further fields of the plan.
 static std::vector<Plan> plansThatFit(const PlanRequest &request, const PlanChoice &fixed,
                                       std::span<const WarpgroupTiles> candidates,
                                       const std::function<bool(Plan &)> &fits) {
@@ -265,18 +272,22 @@ static std::vector<Plan> plansThatFit(const PlanRequest &request, const PlanChoi
   return plans;
 }
 
-/// The plans of one loop with all five products at warpgroup level, the model's choice first; none if no tiles that the
-/// model chooses fit, or the request excludes such plans.
+/// The plans of a loop with all five products at warpgroup level, the model's choice first. Empty if none of the first
+/// `chosenTiles` of warpgroupTiles fits, or if the request excludes such plans.
 static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchInfo &arch, int64_t budget) {
-  // The loop multiplies dS with one tile of K for all heads of a group, so the heads must end their keys at the same
-  // row.
+  // The loop multiplies dS with one tile of K for all query heads of a group, so these heads must have the same key
+  // length.
   if (!arch.hasProducers() || request.deterministic || request.sumsByHead || request.endsByHead ||
       request.elementBytes != 2)
     return {};
+  // TMA stores the gradient of a dense tensor from the dS that warpgroups exchange, which the product for dQ must then
+  // read in the same iteration. The score's own arithmetic and dropout need registers, of which dQ leaves none.
+  const bool canOverlap =
+      !request.denseGradients && !request.dropout && request.aluPerElement == 0 && request.specialPerElement == 0;
   auto fits = [&](const Plan &plan) {
     const LoopColumns of = columnsOf(request, plan);
     const int64_t registers = ((of.d + of.dv) / 2 + plan.tileQ) * plan.tileK / (16 * plan.warps);
-    return registers <= mostWarpgroupRegisters &&
+    return (canOverlap || !plan.overlap) && registers <= mostWarpgroupRegisters &&
            warpgroupSharedBytes(request, plan) <= mostSharedBytes(arch, plan, budget);
   };
   const std::span<const WarpgroupTiles> all(warpgroupTiles);
@@ -286,18 +297,21 @@ static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchIn
 }
 
 namespace {
-/// What a loop of warpgroup-level products sums up, if no loop adds to memory. The rows of its products are keys, or
-/// queries for `Dq`.
+/// The gradients that a loop with warpgroup-level products accumulates in registers, in plans that do not add dQ to
+/// memory. The rows of the loop's products are keys, or queries for `Dq`.
 enum class Sums { DkDv, Dk, Dv, Dq };
 } // namespace
 
-/// The model chooses the first of these tiles that fits. Only a measurement can prefer those of `other...`.
-constexpr WarpgroupTiles warpgroupKeyTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2}},
-                         otherKeyTiles[] = {{96, 128, 8, 2}, {32, 128, 8, 2}, {64, 128, 8, 3}},
-                         warpgroupQueryTiles[] = {
-                             {128, 128, 8, 2}, {128, 64, 8, 2}, {64, 64, 4, 2}, {128, 96, 8, 2}, {128, 64, 8, 3}};
+/// Tiles of loops over queries (warpgroupKeyTiles) and over keys (warpgroupQueryTiles), of which the model chooses the
+/// first that fits. otherKeyTiles are for tuning to measure. A product that is deferred to the next iteration keeps its
+/// ring stage in use for two iterations, so that of two stages none is left for TMA to fill meanwhile. Three stages of
+/// a smaller tile are therefore tried before two stages of the same tile.
+constexpr WarpgroupTiles
+    warpgroupKeyTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 3}, {96, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2}},
+    otherKeyTiles[] = {{32, 128, 8, 2}},
+    warpgroupQueryTiles[] = {{128, 64, 8, 3}, {128, 128, 8, 2}, {128, 64, 8, 2}, {64, 64, 4, 2}, {128, 96, 8, 2}};
 
-/// Registers per thread of the sums, S and dP, for 16 rows a warp.
+/// Registers per thread of the accumulated gradients `sums`, of S and of dP, for 16 rows a warp.
 static int64_t sumRegisters(const PlanRequest &request, const Plan &plan, Sums sums) {
   const int64_t d = roundUp(request.headDim, 16) / 2, dv = roundUp(request.headDimV, 16) / 2,
                 tile = (sums == Sums::Dq ? plan.tileK : plan.tileQ) / 2;
@@ -317,7 +331,8 @@ static int64_t sumSharedBytes(const PlanRequest &request, const Plan &plan, Sums
                           (sums == Sums::Dv ? 0 : boxRowBytes(of.dv, e, request.keyLengths))) +
             plan.tileQ * (plan.stages * boxRowBytes(of.d, e, request.queryLengths) +
                           (sums == Sums::Dk ? dpStages : plan.stages) * boxRowBytes(of.dv, e, request.queryLengths));
-    // dK is stored over K and dV over V, or over K if there is no V, where panels are equal and there is room.
+    // dK is stored through the bytes of K, and dV through the bytes of V (of K if the loop has no V), where the panels
+    // are equal and the bytes suffice.
     auto storedApart = [&](int64_t columns, int64_t ofHeld) {
       const bool isOver =
           roundUp(columns, 16) <= roundUp(ofHeld, 16) && panelOf(columns, e) == panelOf(ofHeld, e, request.keyLengths);
@@ -328,22 +343,23 @@ static int64_t sumSharedBytes(const PlanRequest &request, const Plan &plan, Sums
     if (sums != Sums::Dk)
       tiles += storedApart(of.dv, sums == Sums::Dv ? of.d : of.dv);
   }
-  // A loop over keys reads LSE, delta and other values per row once, to registers.
+  // A loop over keys reads LSE, delta and other vectors over rows once, to registers, so they take no shared memory.
   const int64_t vectors =
       sums == Sums::Dq ? 4 * (request.stagedColumns * plan.tileK + request.relativeValues * (plan.tileQ + plan.tileK))
                        : vectorBytes(request, plan);
   return tiles + windowBytes(request, plan, plan.stages) + plan.stages * vectors + barrierBytes;
 }
 
-/// The plans of loops for all of `each`, at warpgroup level and without additions to memory, the model's choice first.
+/// The plans that fit for every loop in `each`, with warpgroup-level products and without additions of dQ to memory;
+/// the model's choice comes first.
 static std::vector<Plan> warpgroupSumPlans(const PlanRequest &request, const ArchInfo &arch, const PlanChoice &fixed,
                                            int64_t budget, std::span<const WarpgroupTiles> candidates,
                                            std::initializer_list<Sums> each) {
   const bool overKeys = *each.begin() == Sums::Dq;
-  // Sums per key of captured tensors take a loop over heads around the loop over tiles, which roles do not serve. A loop
-  // over keys that computes gradients of captured tensors has no registers left for dQ, and a tile of 128 queries may
-  // span blocks of a pattern that see different keys. Without S the first tile that a loop copies is another one, with
-  // which the messages about tiles would have to go.
+  // Sums per key of captured tensors (sumsByHead) take a loop over heads around the loop over tiles, which producer
+  // warps do not support. A loop over keys that computes gradients of captured tensors has no registers left for dQ. A
+  // tile of 128 queries may span blocks of a pattern that see different keys. The producer sends its messages with the
+  // first tile that a loop copies; without S (skipsProduct) that is another tile, which producer warps do not support.
   if (!usesAsyncProducts(request) || request.sumsByHead || request.skipsProduct ||
       (overKeys && (request.elementGradients || request.denseGradients || hasSmallBlocks(request))))
     return {};
@@ -491,16 +507,17 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
   const std::vector<Plan> elements = warpgroupElementPlans(request, arch, fixedOfQueries, budget),
                           warpgroupQueries =
                               warpgroupSumPlans(request, arch, fixedOfQueries, budget, warpgroupQueryTiles, {Sums::Dq});
-  // The sum of the places of the loops' plans, the place of `keys`, and the plans.
+  // Each pair of plans with its sort key: the sum of the two plans' places among the candidates of their loops, then
+  // the place of the plan `keys`.
   std::vector<std::pair<std::pair<size_t, size_t>, BackwardPlans>> ordered;
   size_t place = 0;
-  // Blocks start with the tiles that take longest. The kernel of a dense tensor's gradient, whose grid has tiles of queries
-  // and keys, does so where its blocks are persistent.
+  // Blocks start with the tiles that take longest. The kernel for the gradient of a dense tensor, whose grid has tiles
+  // of queries and keys, does so only if the kernel's blocks are persistent.
   const bool firstKeys = request.fixed.longestFirst.value_or(firstKeysAreSeenMost(request.mask)),
              lastRows = fixedOfQueries.longestFirst.value_or(lastRowsSeeMost(request.mask));
   auto add = [&](Plan keys, bool accumulatesDq, bool separateDv = false) {
     keys.longestFirst = firstKeys;
-    // Without a loop over keys only the kernels of rows have a plan of queries.
+    // Without a loop over keys, the plan `queries` serves only kernels over rows that have no loop (row statistics).
     const bool loopsOverKeys = !accumulatesDq || request.elementGradients || request.denseGradients;
     std::vector<Plan> others;
     if (keys.producerWarps)

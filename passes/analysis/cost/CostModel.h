@@ -80,8 +80,9 @@ namespace attune {
 /// Part of the cache key of every kernel whose schedule is "auto". Increase the number whenever a ranking can change.
 inline constexpr int costModelVersion = 26;
 
-/// Up to this head dim plans that are expected to spill are ranked last. Above this head dim only small tiles of
-/// mma.sync would not spill, and small tiles lose more time than spills do.
+/// Up to this head dim, plans that are expected to spill registers are ranked last; `warpgroups`: the plans have
+/// warpgroup-level products. Above this head dim only small tiles of mma.sync would not spill, and small tiles lose
+/// more time than spills do.
 constexpr int spillFreeHeadDim(bool warpgroups) { return warpgroups ? 256 : 128; }
 
 /// The tile sizes and the schedule of one kernel: the fields of #attn.plan.
@@ -100,9 +101,11 @@ struct Plan {
   /// Backward pass: stages of the ring whose tiles only dP reads (V in a loop over keys, dO in a loop over queries that
   /// does not compute dV). dP frees such a tile early in an iteration. 0: `stages`.
   int dpStages = 0;
-  bool pingPong = false;    ///< warpgroups ping-pong: one runs its products while another runs its softmax
-  bool overlap = false;     ///< the product with V of a tile overlaps with the softmax of the next tile
-  bool stageBiases = false; ///< producer warps copy dense biases to shared memory; else lanes load their elements
+  bool pingPong = false; ///< warpgroups ping-pong: one runs its products while another runs its softmax
+  /// The product with V of a tile overlaps with the softmax of the next tile. Backward pass, where a loop adds dQ to
+  /// memory: the product that gives dQ does.
+  bool overlap = false;
+  bool stageBiases = false; ///< producer warps copy dense biases to shared memory; else consumers load them directly
   bool packGqa = false;     ///< a tile's rows are the queries of all query heads of one key head
   bool splitKeys = false;   ///< split-KV: thread blocks split the keys of a tile of rows; a second kernel combines them
 
@@ -120,10 +123,10 @@ struct Plan {
 /// Registers per thread of producer and consumer warps. setmaxnreg redistributes the registers that the thread block
 /// has at its launch; a setmaxnreg that requests more would wait for ever.
 ///
-/// Producer warps need more registers if they search for the tiles to visit, find rows in pages or the end of a
-/// sequence, or compute `values` relative-position values for the consumers. A producer that searches and computes at
-/// most one such value gets at least 40 registers instead of 32, if the consumers' `tiles` (registers of S, P and O)
-/// leave room or if there are more than three consumer warpgroups.
+/// Producer warps need more registers if they search for the tiles to visit or for rows (in pages, or at the end of a
+/// sequence), as `searches` says, or if they compute `values` relative-position values for the consumers. A producer
+/// that searches and computes at most one relative-position value gets at least 40 registers instead of 32, if the
+/// consumers' `tiles` (registers of S, P and O) leave room or if there are more than three consumer warpgroups.
 struct RoleRegisters {
   int producer, consumer;
 };
@@ -142,7 +145,7 @@ struct PlanChoice {
   std::optional<int> queryStages = {};
   std::optional<bool> pingPong = {}, overlap = {}, stageBiases = {}, packGqa = {}, splitKeys = {};
 
-  /// Replaces fields by those that `other` fixes.
+  /// Replaces each field that `other` fixes by the value in `other`.
   template <typename Structure> void overrule(const Structure &other) {
     visitSchedule(
         [](auto, auto, auto &to, const auto &from) {
@@ -151,7 +154,7 @@ struct PlanChoice {
         },
         *this, other);
   }
-  /// Whether a field is fixed.
+  /// Whether the user has fixed any field of the plan.
   bool any() const {
     bool any = false;
     visitSchedule([&](auto, auto, const auto &field) { any |= field.has_value(); }, *this);
@@ -159,7 +162,7 @@ struct PlanChoice {
   }
 };
 
-/// All fields of a Plan, or the fields that CompileOptions fix, as a PlanChoice.
+/// Converts a Plan (all fields) or CompileOptions (the fields that the user has fixed) to a PlanChoice.
 template <typename Structure> PlanChoice choiceOf(const Structure &structure) {
   PlanChoice choice;
   assignSchedule(choice, structure);
@@ -169,7 +172,7 @@ template <typename Structure> PlanChoice choiceOf(const Structure &structure) {
 /// The keys that are visible to each group of `rowsEach` consecutive queries, for one pair of lengths, as the mask
 /// analysis (MaskAnalysis.h) finds them for the loops of a kernel.
 struct MaskRows {
-  /// Some of the queries see keys in [begin, end), and all of them see all keys in [fullBegin, fullEnd).
+  /// Some queries of the group see keys in [begin, end), and all queries see all keys in [fullBegin, fullEnd).
   struct Keys {
     int64_t begin, fullBegin, fullEnd, end;
   };
@@ -226,10 +229,11 @@ struct PlanRequest {
   bool elementGradients = false;   ///< a loop adds to gradients of captured tensors for each element of S
   bool scatteredGradients = false; ///< some gradients take an atomic addition per element of S, not per diagonal q - k
   bool denseGradients = false;     ///< a captured tensor indexed by q and k has a gradient kernel of its own
-  /// The kernel of denseGradients has one loop over batches and heads, and needs no search for visible tiles.
+  /// The gradient kernel of a captured tensor indexed by q and k (denseGradients) has one loop over batches and heads,
+  /// and needs no search for visible tiles.
   bool denseInOneLoop = true;
   bool gradientReadsScore = false; ///< the score's gradient reads S, which stays in registers until then
-  bool skipsProduct = false;       ///< the gradient's loops read a saved score in place of the product S
+  bool skipsProduct = false;       ///< the gradient's loops read a saved score instead of computing S = Q K^T
   bool sumsByHead = false;         ///< a gradient is summed per key, with separate sums for the query heads of a group
   std::string packFault = {};      ///< why a tile cannot hold the rows of all query heads of a key head, or ""
   bool precise = false;            ///< exp2 and the score's functions have float32 accuracy
@@ -242,9 +246,10 @@ struct PlanRequest {
   int columnVectors = 0; ///< vectors over the keys of a tile: loads indexed by k
   int stagedColumns = 0; ///< 4-byte vectors over keys that a producer warp loads for the mask; not in columnVectors
   int elementLoads = 0;  ///< loads indexed by q and k
-  int biases = 0;        ///< those of elementLoads that read floats at [.., q, k]; stageBiases copies them
+  int biases = 0;        ///< dense biases: elementLoads of floats at [.., q, k]; stageBiases copies them by TMA
   int biasBytes = 0;     ///< sum of the element sizes of all biases
-  /// Relative-position values that the producer warps compute for the consumers. The counts above do not include them.
+  /// Relative-position values that the producer warps compute for the consumers. The counts of vectors and loads
+  /// (rowVectors to biases) exclude these values.
   int relativeValues = 0;
   bool maskLoadsByKey = false;  ///< the mask loads values indexed by the key, so that tiles are tested one by one
   double maskAluPerElement = 2; ///< instructions of the mask for each element of a partial tile
@@ -258,7 +263,7 @@ struct PlanRequest {
   int64_t patternRows = 0;    ///< block pattern: queries per block, 0 without a pattern
   int64_t patternColumns = 0; ///< block pattern: keys per block
   int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;
-  bool theseSizes = false; ///< rank plans for these sizes only; otherwise also for other lengths with as many tokens
+  bool theseSizes = false; ///< rank plans for exactly these sizes (batch to keys), else for all rankedLengths
   PlanChoice fixed;
 
   /// The number of query heads for each key head.
@@ -269,7 +274,7 @@ struct PlanRequest {
   int64_t tileQueries(const Plan &plan) const {
     return plan.packGqa ? std::max<int64_t>(1, plan.tileQ / group()) : plan.tileQ;
   }
-  /// The number of row tiles of each of the rowHeads.
+  /// The number of tiles of query rows for each head that rowHeads() counts.
   int64_t rowTiles(const Plan &plan) const {
     const int64_t rows = queries * (plan.packGqa ? group() : 1);
     return (rows + plan.tileQ - 1) / plan.tileQ;
@@ -281,7 +286,7 @@ struct PlanRequest {
   int64_t paddedHeadDimV(const Plan &plan) const;
   /// Whether a producer warp searches tables for the tiles to visit.
   bool searches() const { return patternRows > 0 || maskLoadsByKey; }
-  /// Whether a producer warp looks up the pages of rows, or where the rows of a sequence end.
+  /// Whether a producer warp looks up the pages of K and V rows, or the row where a sequence ends.
   bool findsRows() const { return keyLengths || pageSize > 0; }
 
   /// Sets the sizes of the FlashAttention papers: 16384 tokens of hidden size 2048, in sequences of `length`.
@@ -289,7 +294,7 @@ struct PlanRequest {
 };
 
 /// The (queries, keys) lengths for which the time of a plan is predicted if the plan is to serve all sizes: 1/8, 1/4,
-/// 1/2, 1, 2 and 4 times those of the request, but at least twice a sliding window.
+/// 1/2, 1, 2 and 4 times the lengths of the request, but at least twice a sliding window.
 std::vector<std::pair<int64_t, int64_t>> rankedLengths(const PlanRequest &request);
 
 /// Whether the request's plans have producer warps and asynchronous products. These need an architecture with producers
@@ -301,15 +306,17 @@ struct SharedBuffer {
   int64_t bytes;
 };
 
-/// The predicted cost of a plan. The seconds of a unit are the kernel's time if that unit alone limited the kernel.
+/// The predicted cost of a plan. mmaSeconds, specialSeconds and so on are the time of the kernel if that hardware unit
+/// alone limited the kernel.
 struct PlanCost {
-  /// From L2 to shared memory or registers. Exact for this tiling, unless values of captured tensors mask more
-  /// tiles. An expected value for MaskShape::Fraction.
+  /// Bytes that the kernel reads from L2 to shared memory or registers. The number is exact for the plan's tile sizes
+  /// if the visible keys are known at compile time. Masks by values of captured tensors may leave fewer tiles; for
+  /// MaskShape::Fraction, of which only the fraction of visible blocks is known, the number is an expected value.
   double readBytes = 0;
-  double writtenBytes = 0; ///< from shared memory or registers to L2
-  double hbmReadBytes = 0; ///< from HBM to L2: each tensor once, and K and V again where the order of work evicts them
-  double trafficBytes = 0; ///< readBytes + writtenBytes
-  double hbmBytes = 0;     ///< hbmReadBytes + writtenBytes: all written bytes go to HBM sooner or later
+  double writtenBytes = 0;           ///< from shared memory or registers to L2
+  double hbmReadBytes = 0;           ///< from HBM to L2: each tensor once, and K and V again after L2 has evicted them
+  double trafficBytes = 0;           ///< readBytes + writtenBytes
+  double hbmBytes = 0;               ///< hbmReadBytes + writtenBytes: all written bytes go to HBM sooner or later
   double standardAttentionBytes = 0; ///< traffic of unfused attention, which writes and reads S and P
   double mmaSeconds = 0;
   double specialSeconds = 0;
@@ -317,8 +324,9 @@ struct PlanCost {
   double sharedSeconds = 0;
   double hbmSeconds = 0; ///< time to move hbmBytes
   double totalSeconds = 0;
-  /// The time by which plans are ranked: the geometric mean of totalSeconds over rankedLengths. Equal to totalSeconds
-  /// for plans without producer warps and for requests with theseSizes.
+  /// The time by which plans are ranked: the geometric mean of totalSeconds over the sequence lengths rankedLengths.
+  /// Equal to totalSeconds for plans without producer warps and for requests with theseSizes (rank for the request's
+  /// own sizes).
   double mixSeconds = 0;
   double visitedTiles = 0; ///< visited tiles of S over all heads
   double partialTiles = 0; ///< visited tiles that evaluate the mask

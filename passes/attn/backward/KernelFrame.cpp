@@ -6,7 +6,8 @@
 
 namespace attune::backward {
 
-/// D and Dv as the tiles of a kernel pad them. Only a loop over queries with roles that computes dQ splits its columns.
+/// The head dims D and Dv, padded to the sizes of a kernel's tiles. Warpgroups split the columns of dQ only in a loop
+/// over queries that has producer and consumer roles and also computes dQ; splits need more padding.
 static LoopColumns paddedColumns(BackwardProgram &program, attn::PlanAttr plan, Work work) {
   attn::AttentionOp op = program.op;
   const bool splits = work == Work::LoopOverQueries && program.hasRoles(plan) && program.accumulatesDq();
@@ -23,7 +24,7 @@ static attn::PlanAttr planOfKernel(BackwardProgram &program, Work work) {
   Plan plan;
   plan.tileQ = program.op.getHeadDimV() > 64 ? std::min(ofLoop.tileQ, 64) : ofLoop.tileQ;
   plan.tileK = ofLoop.tileK;
-  plan.warps = ofLoop.warps > 1 ? plan.tileQ / 16 : 1; // one warp: the CPU
+  plan.warps = ofLoop.warps > 1 ? plan.tileQ / 16 : 1; // plans for the CPU have one warp
   plan.stages = 1;
   plan.blocksPerSm = ofLoop.blocksPerSm;
   return planAttr(program.queriesPlan.getContext(), plan);
@@ -42,6 +43,8 @@ KernelFrame::KernelFrame(BackwardProgram &program, const Twine &suffix, ArrayRef
     kernel->setAttr(sched::rolesAttr, sched::rolesOf(kernel.getContext(), plan.getProducerWarps(), plan.getWarps()));
     if (plan.getStageBiases())
       kernel->setAttr(sched::stageBiasesAttr, builder.getUnitAttr());
+    if (plan.getOverlap())
+      kernel->setAttr(sched::overlapAttr, builder.getUnitAttr());
   }
 }
 

@@ -116,12 +116,15 @@ LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {
 }
 
 LogicalResult KernelExpander::expandOp(sched::ExchangeOp op) {
-  // The thread that stores boxes waits here until TMA has read the boxes issued so far. The other threads wait for that
-  // thread at the exchange's barrier, so that the next tile may overwrite the stage of these boxes.
+  // The first thread of each warpgroup, which issues TMA stores, waits here until TMA has read the boxes issued so far.
+  // The other threads wait for that thread at the exchange's barrier, so that the next tile may overwrite the stage.
   if (isTakenByEngine(op))
     waitForBoxes(thread);
   writeToShared(buffers.lookup(op.getTile()), buffers.lookup(op.getRing()), mapping.lookup(op.getStage()));
-  if (isReadAsynchronously(op.getResult()))
+  if (isReadAsynchronously(op.getResult()) || llvm::any_of(op.getRing().getUsers(), [&](Operation *user) {
+        auto slot = dyn_cast<sched::SlotOp>(user);
+        return slot && isReadAsynchronously(slot.getResult());
+      }))
     sched::FenceAsyncOp::create(builder, loc);
   return success();
 }

@@ -45,8 +45,8 @@ void Products::loadLeftFragments(Value tile, Value fragment, Value kk, Value to)
   auto [ring, stage] = slotOf(tile);
   Value row0 = firstRowOf(cast<TileType>(fragment.getType()));
   if (isStoredByColumns(tile, fragment)) {
-    // The four matrices are the quarters of the fragment, each transposed. A warp's rows may start anywhere in a panel,
-    // so that other addresses cannot be computed as steps from the lane's first address, and each is computed in full.
+    // ldmatrix loads the four quarters of the fragment, each transposed. A warp's rows may start anywhere in a swizzle
+    // panel. Further addresses can thus not be computed as steps from the lane's first address: each is computed anew.
     Value along, across;
     std::tie(along, across) = transposedPlace(row0);
     repeat(laneShape(fragment)[0], "i", [&](Value i) {
@@ -60,6 +60,12 @@ void Products::loadLeftFragments(Value tile, Value fragment, Value kk, Value to)
     sched::LoadMatrixOp::create(builder, loc, ring, stage, row, column, mul(i, 16), mul(kk, 16), fragment, i, to,
                                 false);
   });
+}
+
+bool Products::isExchanged(Value tile) {
+  auto slot = tile.getDefiningOp<sched::SlotOp>();
+  return tile.getDefiningOp<sched::ExchangeOp>() ||
+         (slot && llvm::any_of(slot.getRing().getUsers(), llvm::IsaPred<sched::ExchangeOp>));
 }
 
 bool Products::isStoredByColumns(Value tile, Value fragment) {
@@ -136,9 +142,9 @@ void Products::multiplyAsync(tile::MmaOp op, Value acc, bool transpose) {
     if (leftShared) {
       auto [leftRing, leftStage] = slotOf(op.getLhs());
       left = leftRing;
-      // The buffer may be reused for an output only if each warpgroup reads its own rows alone: not if the operand is
-      // stored by columns or exchanged between warps.
-      if (!byColumns && !op.getLhs().getDefiningOp<sched::ExchangeOp>())
+      // An output may reuse the left operand's buffer only if each warpgroup reads no other rows than its own: not if
+      // the operand is stored by columns or exchanged between warps.
+      if (!byColumns && !isExchanged(op.getLhs()))
         leftBuffers.insert(leftRing);
       at = {leftStage, warpgroupRow(type), along};
       if (byColumns)
@@ -175,7 +181,7 @@ static StringRef leftNameOf(Value tile, StringRef rows) {
 void Products::multiply16(tile::MmaOp op, Value acc, bool transpose) {
   auto lhs = cast<TileType>(op.getLhs().getType()), rhs = cast<TileType>(op.getRhs().getType());
   auto [ring, stage] = slotOf(op.getRhs());
-  // The warp's first column starts a panel, so that adding a step to a swizzled address is an exclusive or.
+  // The warp's first column starts a swizzle panel: adding a column step to a swizzled address is then an exclusive or.
   auto accType = cast<TileType>(acc.getType());
   int64_t columns = accType.getShape()[1] / layoutOf(acc).getColumnWarps();
   Value first = firstColumn(accType);
@@ -195,8 +201,8 @@ void Products::multiply16(tile::MmaOp op, Value acc, bool transpose) {
     if (leftShared)
       loadLeftFragments(op.getLhs(), left, kk, i32(0));
     repeat(columns / 16, "nn", [&](Value nn) {
-      // Rows and columns that the lane gives to ldmatrix for four 8 x 8 matrices. Registers r0 and r1 of the result
-      // hold the first eight columns, r2 and r3 the next eight.
+      // Row and column whose address the lane passes to ldmatrix for four 8 x 8 matrices of the right operand.
+      // Registers r0 and r1 of the result hold the first eight columns, r2 and r3 the next eight.
       Value low = rem(lane, 8), second = rem(div(lane, 8), 2), upper = div(lane, 16);
       Value row = add(mul(transpose ? second : upper, 8), low), column = mul(transpose ? upper : second, 8);
       if (first)

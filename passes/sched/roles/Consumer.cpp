@@ -130,10 +130,18 @@ sched::ForTilesOp LoopRoles::passOver(TileSequence &sequence, ValueRange from, V
 
 void LoopRoles::exchange(Ring &ring, Position at) {
   auto convert = cast<tile::ConvertOp>(ring.tile);
+  Location loc = convert.getLoc();
   builder.setInsertionPoint(convert);
-  auto shared = sched::ExchangeOp::create(builder, convert.getLoc(), convert.getResult().getType(), convert.getTile(),
-                                          ring.buffer, at.stage);
+  if (ring.barriers)
+    placeAs(convert, sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase));
+  auto shared =
+      sched::ExchangeOp::create(builder, loc, convert.getResult().getType(), convert.getTile(), ring.buffer, at.stage);
   placeAs(convert, shared);
+  if (ring.barriers) {
+    placeAs(convert, sched::CommitOp::create(builder, loc, ring.barriers, at.stage));
+    sched::placeAt(convert, sched::earliestPlace(convert.getResult(), *convert->getBlock())); // the place of the wait
+    return readStage(ring, at, /*byLanes=*/false, /*refilled=*/true);
+  }
   convert.replaceAllUsesWith(shared.getResult());
   convert.erase();
 }

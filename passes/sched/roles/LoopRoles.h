@@ -1,7 +1,7 @@
 //===- LoopRoles.h - One loop over tiles, as the producer and as the consumers run it -----===//
 //
-// The rings of a loop, and the loop itself in each role. WarpSpecializer writes the roles around it: the loop over
-// tiles of work, and what comes before, between and after loops over tiles.
+// The rings of a loop over tiles, and the loop itself in each role. WarpSpecializer writes the rest of each role: the
+// loop over tiles of work, and the code before, between and after the loops over tiles.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,8 +20,9 @@ public:
 
   tile::ForBlocksOp op() { return loop; }
   tile::DomainOp domain() { return loop.getDomain().getDefiningOp<tile::DomainOp>(); }
-  /// Whether the next tile is found by a search. The first producer warp then searches, and sends a message with each
-  /// stage of the first copy (K): the next tile, and whether this tile is partial.
+  /// Whether the next tile is found by a search for tiles that the mask leaves visible. The first producer warp then
+  /// searches, and sends a message with each stage of the first copy (K): the next tile, and whether the tile in the
+  /// stage is partly masked.
   bool searches() { return domain().skips(); }
 
   //===--- Rings (Rings.cpp) ---===//
@@ -32,22 +33,23 @@ public:
   LogicalResult checkWarps();
   /// All rings that producer warps fill or empty.
   SmallVector<Ring *> rings();
-  /// The loop's rings that the producer warps from `first` on fill or empty, and that have barriers of their own.
+  /// The loop's rings for which `first` is the first of the producer warps that fill or empty the ring. Rings that use
+  /// the barriers of another ring are left out.
   SmallVector<Ring *> ringsOf(int64_t first);
   /// Lets rings that are waited for and released together share one pair of barriers.
   void joinRings();
-  /// Whether the loop reads windows, all of which are the same for all batches.
+  /// Whether the loop reads windows (rectangles of bias tensors), and each window is the same for all batches.
   bool sharesWindows();
   bool hasWindows() const { return !windows.empty(); }
-  /// Whether lanes of the first producer warp store vectors with the first copy.
+  /// Whether lanes of the first producer warp store per-key vectors of masks in the stages of the first copy (K).
   bool hasColumns() const { return !columns.empty(); }
-  /// Declares buffers and barriers. `followers` is the number of producer warps, besides the first, that read the
-  /// messages of a search.
+  /// Declares the buffers and barriers of the loop's rings. `followers` is the number of producer warps, other than
+  /// warp 0, that read the messages about the tiles that warp 0 finds by a search.
   void declareRings(int64_t followers);
   void declareVisits();
   void initialise();
 
-  /// The number of warpgroups whose first visible tiles are searched; 0 without such a search.
+  /// The number of warpgroups if the loop searches for the first tile that is visible to each warpgroup's rows; else 0.
   int64_t searchedParts() { return ownBegin ? warps / 4 : 0; }
   /// Whether `op` is part of finding the first tile that is visible to a warpgroup's rows.
   bool isOfOwnBegin(Operation *op) {
@@ -58,35 +60,39 @@ public:
 
   /// The number of values that a loop over tiles of work carries for the positions: a stage and a phase each.
   size_t carriedCount() const { return 2 * depths.size(); }
-  /// Reads positions from the first `carriedCount` of `carried`; where there are none, positions begin at stage 0.
+  /// The positions in the rings (stage and phase) that the first carriedCount() values of `carried` hold. If `carried`
+  /// is empty, all stages and phases are 0.
   Positions positions(ValueRange carried);
-  /// The positions after the loop `tiles`, which keeps them.
+  /// The positions in the rings after the loop `tiles`, which returns the values that it carries.
   ValueRange kept(sched::ForTilesOp tiles) { return tiles.getKept().slice(1, carriedCount()); }
 
   //===--- The producer (Producer.cpp) ---===//
 
-  /// A callback that emits the body of the loop. `visit` has the message fields that the first warp sends with K if
-  /// the loop's tiles are found by a search.
+  /// A callback that emits the body of the loop. `at` are the positions in the rings. `visit` has the message fields
+  /// that the first warp sends with K if the loop's tiles are found by a search; else it is empty.
   using AtStage = function_ref<void(IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit)>;
 
-  /// Writes the loop over tiles from tile `first` on; `entry` are the positions in rings before the loop. If `follows`,
-  /// the warp takes the next tile's index from the message that the producer sends with each tile of K; else the warp
-  /// computes that index. The builder's insertion point is left after the loop.
+  /// Writes a producer warp's loop over tiles from tile `first` on, whose body `each` emits; `entry` are the positions
+  /// in rings before the loop. If `follows`, the warp takes the next tile's index from the message that producer warp 0
+  /// sends with each tile of K; else the warp computes that index. The insertion point is then after the loop.
   sched::ForTilesOp walkTiles(TileSequence &sequence, const TileSequence::Visit &first, ArrayRef<Position> entry,
                               IRMapping &mapping, bool follows, AtStage each);
-  /// Emits what the first producer warp does for a tile: copies, and vectors that lanes store. `one`: whether the lane
-  /// is the elected one; `alone`: no other lane is in the loop.
+  /// Emits what the first producer warp does for a tile: copies, vectors that lanes store, and the message `visit` that
+  /// comes with K. `one`: whether the lane is the elected one; `alone`: no other lane is in the loop.
   void fillFirst(IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Value> visit, Value one, bool alone);
-  /// Emits what other producer warps do for a tile: copy, compute and take to memory the tiles of `rings`.
+  /// Emits what producer warps other than warp 0 do for a tile: copy or compute the tiles of `rings`, or store them to
+  /// memory. `one`: whether the lane is the elected one.
   void fillOthers(ArrayRef<Ring *> rings, IRMapping &mapping, ArrayRef<Position> at, Value one);
-  /// Clones, for the rows of each warpgroup, the domain that `ownBegin` searches. The caller erases the clones.
+  /// Clones, for the rows of each warpgroup, the domain (the set of tiles) that `ownBegin` searches. `block` maps
+  /// values of the `original` ops to those of the producer. The caller erases the clones.
   SmallVector<tile::DomainOp> partDomains(const IRMapping &block, ArrayRef<Operation *> original);
 
   //===--- The consumers (Consumer.cpp) ---===//
 
-  /// Replaces the loop by the consumers' loop. `carried` has the positions before the loop (see positions()), `first`
-  /// is the first tile, if a message has told it, and `begins` the first visible tile of each warpgroup, if searched.
-  /// `before` reads what has been copied before the loop; it is called once the first tile is known.
+  /// Replaces the loop by the consumers' loop. `carried` has the positions in the rings before the loop (see
+  /// positions()). `first` is the first tile that the producer's message names; null if there is no message. `begins`
+  /// has the first visible tile of each warpgroup, if these tiles are searched for. `before` emits the reads of tiles
+  /// that are copied before the loop; consume() calls `before` once the first tile is known.
   FailureOr<sched::ForTilesOp> consume(ValueRange carried, Value first, ArrayRef<Value> begins,
                                        function_ref<void()> before);
 
@@ -147,10 +153,17 @@ private:
   /// Waits for K, returns the next tile from the message that came with K, and releases the stage without reading K.
   Value followVisit(ArrayRef<Position> at);
   /// Replaces the conversion of a tile to shared memory by a write of the tile to the current stage of its ring.
-  /// Consumer warps both write and read such a ring.
+  /// Consumer warps both write and read such a ring. They synchronise by the ring's mbarriers if readsLater(ring), else
+  /// by a named barrier, which tile-pipeline-stages inserts.
   void exchange(Ring &ring, Position at);
-  /// Replaces a store to memory by a store to a stage of the ring, once the stage is empty. Each lane arrives for its
-  /// own part.
+  /// Whether the readers of the exchanged tile are of a later pipeline stage than the write: they read the stage that
+  /// the ring had for the previous tile.
+  static bool readsLater(const Ring &ring) {
+    Operation *first = readersOf(ring).first;
+    return first && whenOf(first).first > std::max<int64_t>(whenOf(ring.tile).first, 0);
+  }
+  /// Replaces a store to memory by a store to a stage of the ring, once the stage is empty. Each lane arrives on the
+  /// stage's full barrier after it has stored its own elements.
   void fillStored(Ring &ring, Position at);
   /// Waits, after the loop, until TMA has stored all stages, because other buffers may reuse their shared memory.
   void awaitStored(sched::ForTilesOp tiles);
@@ -163,7 +176,7 @@ private:
   SmallVector<Ring> stored;    ///< tiles of the loop that a producer warp stores to memory
   /// Per-key vectors that maps of the loop read. They use the stages and the barriers of streamed.front(), which is K.
   SmallVector<Ring> columns;
-  /// Buffer of the messages that come with K if tiles are searched: the next tile, and whether this tile is partial.
+  /// Buffer of the messages that come with K if a search finds tiles: the next tile, and whether K is partly masked.
   Value visits;
   /// The op that searches for the first tile visible to a warpgroup's rows; null if no search is needed.
   tile::FirstVisibleOp ownBegin;

@@ -352,7 +352,10 @@ void LoopRoles::declareRings(int64_t followers) {
   for (Ring &ring : columns)
     declare(ring, 0, 0);
   for (Ring &ring : exchanged)
-    declareBuffer(ring);
+    if (readsLater(ring))
+      declare(ring, /*filledBy=*/32 * warps, /*emptiedBy=*/warps);
+    else
+      declareBuffer(ring);
   describeWindows();
 }
 
@@ -365,6 +368,9 @@ void LoopRoles::initialise() {
   for (Ring *ring : rings())
     if (!ring->with)
       sched::InitRingOp::create(builder, loc, ring->barriers);
+  for (Ring &ring : exchanged)
+    if (ring.barriers)
+      sched::InitRingOp::create(builder, loc, ring.barriers);
 }
 
 Positions LoopRoles::advance(ArrayRef<Position> positions) {
