@@ -70,6 +70,31 @@ static bool rescalesLazily(sched::KernelOp kernel) {
   return holds<sched::MmaAsyncOp>(kernel) && holds<sched::AnyLaneOp>(kernel);
 }
 
+/// Whether the warps of a role fill stages of a ring and wait for them themselves: they exchange a tile, which a product
+/// of the next iteration reads.
+static bool exchangesForNextTile(sched::KernelOp kernel) {
+  return holds<sched::RingOp>(kernel, [](sched::RingOp ring) {
+    llvm::SmallDenseSet<Operation *> filling, waiting;
+    for (Operation *user : ring.getResult().getUsers()) {
+      if (isa<sched::CommitOp>(user))
+        filling.insert(user->getParentOfType<sched::RoleOp>());
+      else if (isa<sched::WaitOp>(user))
+        waiting.insert(user->getParentOfType<sched::RoleOp>());
+    }
+    return llvm::any_of(filling, [&](Operation *role) { return role && waiting.contains(role); });
+  });
+}
+
+/// The most asynchronous products that an iteration of a loop over tiles starts.
+static int64_t productsOfIteration(sched::KernelOp kernel) {
+  int64_t most = 0;
+  kernel.walk([&](sched::ForTilesOp loop) {
+    auto commits = loop.getBody().front().getOps<sched::MmaCommitOp>();
+    most = std::max<int64_t>(most, std::distance(commits.begin(), commits.end()));
+  });
+  return most;
+}
+
 static std::string overlapText(sched::KernelOp kernel) {
   const bool overlaps = kernel->hasAttr(sched::overlapAttr);
   if (kernel->hasAttr(sched::pingPongAttr)) {
@@ -80,9 +105,14 @@ static std::string overlapText(sched::KernelOp kernel) {
       text += "; its product with V overlaps with half of its own softmax";
     return text;
   }
-  const bool overlap = holds<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; });
-  return overlap ? "the product with V of a tile overlaps with the softmax of the next"
-                 : "copies overlap with products and softmax";
+  if (!holds<sched::MmaWaitOp>(kernel, [](sched::MmaWaitOp wait) { return wait.getPending() > 0; }))
+    return "copies overlap with products and softmax";
+  if (exchangesForNextTile(kernel))
+    return "the product of the tile that warpgroups exchange overlaps with the softmax of the next tile; other "
+           "products "
+           "overlap with each other";
+  return productsOfIteration(kernel) > 2 ? "products overlap with each other and with the arithmetic between them"
+                                         : "the product with V of a tile overlaps with the softmax of the next";
 }
 
 static std::string orderText(sched::KernelOp kernel) {

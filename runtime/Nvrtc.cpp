@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -118,6 +119,16 @@ std::vector<std::string> Nvrtc::candidates() {
   return paths;
 }
 
+/// Opens NVRTC's library of builtins, libnvrtc-builtins.so.13.0 for version 13000, from the folder of the opened library
+/// `nvrtc`. NVRTC itself opens the builtins by that name without a folder. The loader finds a library that is open
+/// already, but does not look into the folder of a Python package, or of a toolkit that /etc/ld.so.conf does not name.
+/// Without such a file NVRTC's own search decides, and its log names what is missing.
+static void openBuiltins(void *nvrtc, int version) {
+  char folder[PATH_MAX];
+  if (dlinfo(nvrtc, RTLD_DI_ORIGIN, folder) == 0)
+    dlopen(fmt::format("{}/libnvrtc-builtins.so.{}", folder, cudaVersionText(version)).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 Expected<std::unique_ptr<const Nvrtc>> Nvrtc::open(const std::string &path) {
   void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
@@ -151,6 +162,7 @@ Expected<std::unique_ptr<const Nvrtc>> Nvrtc::open(const std::string &path) {
   if (library->version < 12000)
     return Error{fmt::format("{} is NVRTC {}, required is 12.0 or newer; install a newer one or set ATTUNE_NVRTC_PATH",
                              path, cudaVersionText(library->version))};
+  openBuiltins(handle, library->version);
   if (library->getNumSupportedArchs(&count) == 0 && count > 0) {
     library->archs.resize(size_t(count));
     library->getSupportedArchs(library->archs.data());

@@ -100,10 +100,9 @@ Go sim::finishWarp(Machine &machine, Warp &warp, const Step &step) {
   if (!warp.boxes.empty() || !warp.boxGroups.empty())
     return left(warp.boxes.empty() ? warp.boxGroups.front().front().op : warp.boxes.front().op,
                 "reads shared memory, and no wait_boxes completes it before the thread ends");
-  if (!warp.products.empty() || !warp.productGroups.empty())
-    for (const auto &group : warp.productGroups)
-      if (!group.empty())
-        return left(group.front().op, "starts an MMA that no mma_wait completes");
+  for (const auto &group : warp.productGroups)
+    if (!group.empty())
+      return left(group.front().op, "starts an MMA that no mma_wait completes");
   if (!warp.products.empty())
     return left(warp.products.front().op, "starts an MMA that no mma_commit puts in a group");
   warp.state = Warp::State::Done;

@@ -1,7 +1,7 @@
 //===- LaunchMaps.h - The tensor maps of a launch ----------------------------===//
 //
-// The kernels of a launch share one list of tensor maps. Equal maps occur once: maps of the same tensor with boxes and
-// panels of the same sizes. A launch cannot always create the map of a captured tensor (which the user's formulas read)
+// The kernels of a launch share one list of tensor maps. Equal maps occur once: maps of the same tensor with boxes of the same
+// size and the same swizzle. A launch cannot always create the map of a captured tensor (which the user's formulas read)
 // or of its gradient, for example if strides are unaligned. A kernel that needs such a map is then replaced by its
 // fallback kernel, which accesses single elements (`tile.fallback_of`).
 //

@@ -98,13 +98,15 @@ LogicalResult DomainOp::verify() {
   if (getStep() <= 0)
     return emitOpError("step must be positive");
   if (!getGroups().empty() && getWhere().empty())
-    return emitOpError("has `groups` without `where`: they are groups of tiles of which each is asked");
+    return emitOpError("has `groups` without `where`, which tests the tiles of a group one by one");
   if (!getWhere().empty() && !testsIndex(getWhere(), 2))
-    return emitOpError("the region of `where` takes a tile's index (i32), in rounds the round (i32) too, and yields "
-                       "whether it is visited and whether it is full (i1, i1)");
+    return emitOpError(
+        "the region of `where` takes a tile's index (i32), with `times` the iteration's (i32) too, and yields "
+        "whether it is visited and whether it is full (i1, i1)");
   if (!getGroups().empty() && !testsIndex(getGroups(), 1))
-    return emitOpError("the region of `groups` takes a group's index (i32), in rounds the round (i32) too, and yields "
-                       "whether any of its tiles may be visited (i1)");
+    return emitOpError(
+        "the region of `groups` takes a group's index (i32), with `times` the iteration's (i32) too, and yields "
+        "whether any of its tiles may be visited (i1)");
   if (takesIteration() && !getTimes())
     return emitOpError("asks which round a tile is in, and has none; give it `times`");
   for (auto [name, region] : {std::pair("where", &getWhere()), {"groups", &getGroups()}})

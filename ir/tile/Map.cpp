@@ -158,7 +158,7 @@ LogicalResult MapOp::verify() {
                            << " is not";
     if (isRelative(type) && result.hasAxis("q") && result.hasAxis("k")) {
       if (int64_t distances = result.size("q") + result.size("k") - 1; type.size(distanceAxis) != distances)
-        return emitOpError() << "input " << type << " is read by distance within " << result << ", which has "
+        return emitOpError() << "input " << type << " is indexed by q - k within " << result << ", which has "
                              << distances << " distances";
       continue;
     }

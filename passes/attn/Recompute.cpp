@@ -198,7 +198,7 @@ private:
   bool isAllowed(SavedValues values) const {
     SavedValues budgeted;
     for (Savable value : {Savable::Dropout, Savable::Score}) {
-      const bool isThere = value == Savable::Dropout ? request.plan.dropout : request.hasScore;
+      const bool isThere = value != Savable::Dropout || request.plan.dropout;
       if (values.has(value) && (!isThere || request.plan.arch == "cpu") && chosen(value) != true)
         return false;
       if (std::optional<bool> fixed = chosen(value); fixed && *fixed != values.has(value))
@@ -219,11 +219,11 @@ private:
 static Expected<void> checkChosen(attn::AttentionOp op, const SavingRequest &request) {
   for (const auto &[value, isSaved] : request.chosen) {
     if (llvm::is_contained(request.chosen, std::pair(value, !isSaved)))
-      return Error{fmt::format("{} is to be saved and to be computed again; leave one of the two out", value)};
+      return Error{fmt::format("{} is to be saved and to be recomputed; leave one of the two out", value)};
     if (value == "o" || value == "lse") {
       if (!isSaved)
         return Error{
-            fmt::format("{} is an output of the forward pass and is not computed again; leave the choice out", value)};
+            fmt::format("{} is an output of the forward pass and is not recomputed; leave the choice out", value)};
     } else if (value == "p") {
       if (isSaved)
         return Error{"the forward pass knows p against a maximum of the keys so far alone, so that it cannot be saved; "
@@ -231,7 +231,7 @@ static Expected<void> checkChosen(attn::AttentionOp op, const SavingRequest &req
     } else if (value == "mask") {
       if (isSaved)
         return Error{"the mask's words would have to be there for tiles that the forward pass leaves out, so that they "
-                     "cannot be saved; save score, or let the mask be computed again"};
+                     "cannot be saved; save score, or let the mask be recomputed"};
     } else if (value == "dropout") {
       if (isSaved && !op.getDropout())
         return Error{"what dropout keeps is to be saved, but the variant has no dropout"};

@@ -143,9 +143,11 @@ private:
       registers += registersOf(product.getResult());
     for (tile::MmaOp product : products)
       if (std::optional<Deferral> deferral = deferralOf(product)) {
-        registers += registersOf(product.getLhs());
-        if (registers <= mostRegisters)
-          deferred.push_back(*deferral);
+        const int64_t more = registersOf(product.getLhs());
+        if (registers + more > mostRegisters)
+          continue;
+        registers += more;
+        deferred.push_back(*deferral);
       }
   }
 

@@ -4,14 +4,16 @@
 // shared memory. It reads its right operand from shared memory. So the order of a register tile's axes matters (S or
 // S^T):
 //
-//     O  += P V      contracts k: registers hold P = (q, k)   dS = (k, q):  dK += dS Q     from registers
-//     dV += P^T dO   contracts q: registers hold P = (k, q)                 dQ += dS^T K   through shared memory
+//     O  += P V      contracts k: registers hold P with rows q
+//     dV += P^T dO   contracts q: registers hold P with rows k
+//     dK += dS^T Q   contracts q: registers hold dS with rows k
+//     dQ += dS K     contracts k: dS, whose rows are k for dK, is read from shared memory
 //
 // Register tiles that maps, products and loops tie together get one order of axes: the order in which the fewest
 // products and reductions exchange elements between lanes. An operand that does not have the required order is copied
-// to shared memory by a `tile.convert`; products read shared memory in either order. In a kernel with roles, a tile
-// that is also stored as the gradient of a dense tensor has the tensor's order in shared memory, so that TMA can store
-// it from there. Where TMA cannot, because the tensor's rows do not start at multiples of 16 bytes, the launch starts
+// to shared memory by a `tile.convert`; products read shared memory in either order. In a kernel with
+// producer and consumer roles, dS may also be stored to global memory as the gradient of a captured bias[h, q, k]. Such
+// a tile has the tensor's order in shared memory, so that TMA can store it from there. Where TMA cannot, because the tensor's rows do not start at multiples of 16 bytes, the launch starts
 // the fallback kernel (`tile.fallback_of`).
 //
 //===----------------------------------------------------------------------===//

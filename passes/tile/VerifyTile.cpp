@@ -136,15 +136,15 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     if (!sched::producerWarps(kernel) && !tile::isRelative(type)) // all warps compute the shared tile together
       return success();
     if (!sched::producerWarps(kernel))
-      return convert.emitOpError(
-          "stages values by distance, which a role that fills rings computes; give sched.roles, or "
-          "compute them element by element");
+      return convert.emitOpError("copies relative-position values to shared memory, which a role that fills rings "
+                                 "computes; give sched.roles, or "
+                                 "compute them element by element");
     // Producer warps compute relative-position vectors, and other vectors that depend on no tile. The computing warps
     // write all other shared tiles themselves.
     if (tile::isRelative(type) &&
         (!map || !map.getInputs().empty() || map.getOnlyIf() || !isa<tile::ForBlocksOp>(convert->getParentOp())))
-      return convert.emitOpError(
-          "stages values by distance of what is not a map without inputs and condition, in the loop over tiles");
+      return convert.emitOpError("copies relative-position values to shared memory that are not a map without inputs "
+                                 "and condition, in the loop over tiles");
     return success();
   }
 

@@ -1290,6 +1290,18 @@ class Cli(unittest.TestCase):
         with open(file, "rb") as cubin:
             self.assertEqual(cubin.read(4), b"\x7fELF")
 
+    def test_nvrtc_finds_its_builtins(self):
+        """They lie next to NVRTC, in a folder that the loader's cache need not name: that of a Python package, for example."""
+        loader = "/lib64/ld-linux-x86-64.so.2"
+        if not os.path.exists(loader):
+            self.skipTest("no loader of x86-64 Linux")
+        compile = [loader, "--inhibit-cache", ATTUNE, "compile", "causal", "--arch", "sm_90", "--head-dim", "64", "--no-cache"]
+        environment = {name: value for name, value in self.environment.items() if name != "LD_LIBRARY_PATH"}
+        done = subprocess.run(compile, capture_output=True, env=environment, text=True, timeout=300)
+        if "NVRTC was not found" in done.stderr:
+            self.skipTest("no NVRTC")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     # ---- run
 
     def test_run_and_dump(self):
@@ -1655,6 +1667,9 @@ class Cli(unittest.TestCase):
                                "--tensor", "slopes=f32[1]:random", "--tensor", "ids=i32[4096]:zeros")
         self.assertIn("ping-pong: the products of one warpgroup overlap with the softmax of another; its product with V overlaps with its own softmax\n", searched)
         self.assertNotIn(maxima, searched)
+        for head_dim, overlap in ((64, "the product of the tile that warpgroups exchange overlaps with the softmax of the next tile; other products overlap with each other"),
+                                  (128, "products overlap with each other and with the arithmetic between them")):
+            self.assertIn(f"  overlap        {overlap}\n", self.attune("explain", "causal", "--backward", "--arch", "sm_90a", "--head-dim", head_dim))
         self.assertNotIn("  parts ", self.attune("explain", "block-sparse", "--arch", "sm_90a", "--head-dim", 64))
         ampere = self.json("explain", "causal", "--arch", "sm_80", "--head-dim", 64)["plan"]["schedule"]
         self.assertRegex(ampere.pop("copies"), r"^q_tile .* by cp.async$")

@@ -664,9 +664,9 @@ TEST_CASE("errors of fixed fields") {
   CHECK(with({.queryStages = 3}, "sm_90a") == "query-stages 3 is not 1 or 2");
   CHECK(with({.persistent = false, .queryStages = 2}, "sm_90a") ==
         "query-stages 2 needs persistent blocks, which are false; use 1");
-  CHECK(with({.stageBiases = true}, "sm_90a") == "stage-biases has no bias to stage: the score adds no floats of a "
+  CHECK(with({.stageBiases = true}, "sm_90a") == "stage-biases has no bias to copy: the score adds no floats of a "
                                                  "captured tensor at [.., q, k] that producer warps "
-                                                 "can bring; leave it out");
+                                                 "can copy; leave it out");
   const std::pair<const char *, PlanChoice> ofWarpgroups[] = {{"persistent", {.persistent = true}},
                                                               {"query-stages 2", {.queryStages = 2}},
                                                               {"ping-pong", {.pingPong = true}},
@@ -807,7 +807,7 @@ TEST_CASE("values by distance have rings, and cost less than loads by element") 
   const RankedPlan without = best(plain), with = best(staged);
   // Two stages of 224 pairs of floats, from a multiple of 1024 bytes on, and their barriers.
   CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2 * 224 * 8 + 512 + 2 * 2 * 8);
-  CHECK(with.cost.shared.back().name == "values by distance");
+  CHECK(with.cost.shared.back().name == "relative-position values");
   CHECK(with.cost.registers > without.cost.registers);
   CHECK(with.cost.registerLimit == roleRegisters(8, 4, false, 1, 0).consumer);
   CHECK(with.cost.registerLimit < without.cost.registerLimit);
@@ -879,7 +879,7 @@ TEST_CASE("what a mask loads by key costs shared memory, and the consumers no re
   const RankedPlan without = best(plain), with = best(staged);
   // Three stages of 128 words, from a multiple of 1024 bytes on, their barriers, and what the search tells.
   CHECK(with.cost.sharedBytes == without.cost.sharedBytes + 2048 + 48 + 128);
-  CHECK(with.cost.shared.back().name == "values by key");
+  CHECK(with.cost.shared.back().name == "per-key values");
   CHECK(with.cost.registers == without.cost.registers);
   CHECK(with.cost.registerLimit == without.cost.registerLimit);
   CHECK(!with.cost.spills);

@@ -275,7 +275,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
-  // expected-error @+1 {{'tile.domain' op the region of `where` takes a tile's index (i32), in rounds the round (i32) too, and yields whether it is visited and whether it is full (i1, i1)}}
+  // expected-error @+1 {{'tile.domain' op the region of `where` takes a tile's index (i32), with `times` the iteration's (i32) too, and yields whether it is visited and whether it is full (i1, i1)}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
   ^bb0(%n: i32):
     tile.yield %n : i32
@@ -301,7 +301,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
-  // expected-error @+1 {{'tile.domain' op has `groups` without `where`: they are groups of tiles of which each is asked}}
+  // expected-error @+1 {{'tile.domain' op has `groups` without `where`, which tests the tiles of a group one by one}}
   %0 = tile.domain k by 64 [%i, %i) partial groups {
   ^bb0(%group: i32):
     %true = arith.constant true
@@ -314,7 +314,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
 tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
   %i = tile.block_index "b" : i32
   %true = arith.constant true
-  // expected-error @+1 {{'tile.domain' op the region of `groups` takes a group's index (i32), in rounds the round (i32) too, and yields whether any of its tiles may be visited (i1)}}
+  // expected-error @+1 {{'tile.domain' op the region of `groups` takes a group's index (i32), with `times` the iteration's (i32) too, and yields whether any of its tiles may be visited (i1)}}
   %0 = tile.domain k by 64 [%i, %i) partial where {
   ^bb0(%n: i32):
     tile.yield %true, %true : i1, i1
@@ -906,7 +906,7 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 pl
   ^bb0(%d: i32):
     tile.yield %d : i32
   }
-  // expected-error @+1 {{'tile.map' op input '!tile.tile<distance 192, i32, register>' is read by distance within '!tile.tile<q 128 x k 64, i32, register>', which has 191 distances}}
+  // expected-error @+1 {{'tile.map' op input '!tile.tile<distance 192, i32, register>' is indexed by q - k within '!tile.tile<q 128 x k 64, i32, register>', which has 191 distances}}
   %0 = tile.map(%t : !tile.tile<distance 192, i32, register>) -> !tile.tile<q 128 x k 64, i32, register> {
   ^bb0(%x: i32):
     tile.yield %x : i32

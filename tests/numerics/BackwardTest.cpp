@@ -105,14 +105,14 @@ TEST_CASE("a saved value of another launch's shape, and values that cannot be sa
         "from which p follows by one exponential");
   CHECK(refused("mask", true, variant) ==
         "the mask's words would have to be there for tiles that the forward pass leaves out, so that they cannot be "
-        "saved; save score, or let the mask be computed again");
+        "saved; save score, or let the mask be recomputed");
   CHECK(refused("lse", false, variant) ==
-        "lse is an output of the forward pass and is not computed again; leave the choice out");
+        "lse is an output of the forward pass and is not recomputed; leave the choice out");
   CHECK(refused("dropout", true, Variant("plain")) ==
         "what dropout keeps is to be saved, but the variant has no dropout");
   options.gradients->saving = Saving{.save = {"score"}, .recompute = {"score"}};
   CHECK(compileImage(variant, options, Target::cpu()).error().message ==
-        "score is to be saved and to be computed again; leave one of the two out");
+        "score is to be saved and to be recomputed; leave one of the two out");
   CHECK(refused("x", true, variant) ==
         "'x' is no value of the backward pass; those are o, lse, score, p, mask and dropout");
 }

@@ -15,7 +15,7 @@
 
 // A budget holds nothing that does not fit.
 // BUDGET-LABEL: attn.attention @capped
-// BUDGET-SAME:  dropout computed again, 268435456 bytes, saved {{.*}} ms slower
+// BUDGET-SAME:  dropout recomputed, 268435456 bytes, saved {{.*}} ms slower
 // BUDGET-NOT:   saves =
 
 // NONE-LABEL: attn.attention @capped

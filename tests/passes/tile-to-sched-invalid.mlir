@@ -19,7 +19,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_pe
   %s = tile.splat %zero : f32 -> <q 64 x k 32, f32, register>
   %l = tile.splat %zero : f32 -> <k 32, f32, register>
   %rows = tile.reduce max %s over "q" init %l : !tile.tile<k 32, f32, register>, !tile.tile<q 64 x k 32, f32, register> -> !tile.tile<k 32, f32, register>
-  // expected-error @below {{asks of a tile that does not lie along the rows of products; ask of a vector that a reduction along their columns gives}}
+  // expected-error @below {{tests a tile that does not lie along the rows of products; test a vector that a reduction along their columns gives}}
   %any = tile.any %rows : !tile.tile<k 32, f32, register> {
   ^bb0(%x: f32):
     %is = arith.cmpf une, %x, %zero : f32

@@ -192,7 +192,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_pe
     ^bb0(%d: i32):
       tile.yield %d : i32
     }
-    // expected-error @below {{'tile.convert' op stages values by distance, which a role that fills rings computes; give sched.roles, or compute them element by element}}
+    // expected-error @below {{'tile.convert' op copies relative-position values to shared memory, which a role that fills rings computes; give sched.roles, or compute them element by element}}
     %s = tile.convert %t : <distance 95, i32, register> -> <distance 95, i32, shared>
     tile.yield %l0 : !tile.tile<q 64, f32, register>
   }
@@ -206,7 +206,7 @@ tile.kernel @kernel() grid [] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_pe
   ^bb0(%d: i32):
     tile.yield %d : i32
   }
-  // expected-error @below {{'tile.convert' op stages values by distance of what is not a map without inputs and condition, in the loop over tiles}}
+  // expected-error @below {{'tile.convert' op copies relative-position values to shared memory that are not a map without inputs and condition, in the loop over tiles}}
   %s = tile.convert %t : <distance 95, i32, register> -> <distance 95, i32, shared>
 }
 

@@ -233,7 +233,7 @@ void printBackward(const ordered_json &explained) {
       gain = fmt::format("; saved, both passes take {:.1f} us {}", std::abs(gained), gained > 0 ? "less" : "more");
     }
     print("  {:<14} {:<8} {:<14} {}{}{}\n", "value", value["value"].get<std::string>(),
-          value["saved"].get<bool>() ? "saved" : "computed again", bytesText(number(value, "bytes")), gain,
+          value["saved"].get<bool>() ? "saved" : "recomputed", bytesText(number(value, "bytes")), gain,
           reason.empty() ? "" : "; " + reason);
   }
 }

@@ -77,7 +77,7 @@ struct Shape {
   std::string text() const;
 };
 
-/// Flags of compile, run and explain, as given.
+/// Flags of compile, run and explain, as given (Flags.cpp).
 struct Flags {
   std::string input;
   std::string name; ///< of the variant; "": nameOf
@@ -142,6 +142,11 @@ Result<Request> resolve(const Flags &flags, const std::optional<Shape> &knownSha
 
 /// Lets a flag hold whole numbers from `least` to `most` alone; CLI11 wraps negative and too large ones.
 std::function<std::string(const std::string &)> wholeNumber(uint64_t least, uint64_t most);
+
+/// Whether `text` is a name: a letter or underscore, then letters, digits and underscores.
+bool isName(std::string_view text);
+/// The integer that the whole of `text` denotes; nullopt if there is none.
+std::optional<int64_t> integer(std::string_view text);
 
 /// "1,8,8,1024,1024,128,128".
 Result<Shape> parseShape(const std::string &text);

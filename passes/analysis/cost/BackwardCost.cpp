@@ -1,3 +1,5 @@
+//===- BackwardCost.cpp - Predicted time of the kernels of a backward pass ---===//
+
 #include "passes/analysis/cost/BackwardCost.h"
 
 #include "arch/ArchInfo.h"
@@ -43,12 +45,12 @@ static constexpr BackwardCalibration ofWarps = {.efficiency = 0.60,
                                                 .keptCycles = 0.155,
                                                 .scoreCycles = 0.17,
                                                 .sumCycles = 0.15};
-static constexpr double hbmShare = 0.8;        ///< fraction of the HBM rate that copies reach
-static constexpr double storeShare = 0.65;     ///< fraction of the HBM rate that stores of a saved score reach
-static constexpr double launchSeconds = 3e-6;  ///< launch overhead of each kernel
-static constexpr double saveDropoutAlu = 6;    ///< instructions to save an element's dropout bit, with 1/8 of a store
-static constexpr double saveScoreAlu = 3;      ///< instructions to save an element's score: address and store
-static constexpr double overlappedShare = 0.5; ///< fraction of special functions that other work does not hide
+static constexpr double hbmShare = 0.8;       ///< fraction of the HBM rate that copies reach
+static constexpr double storeShare = 0.65;    ///< fraction of the HBM rate that stores of a saved score reach
+static constexpr double launchSeconds = 3e-6; ///< launch overhead of each kernel
+static constexpr double saveDropoutAlu = 6;   ///< instructions to save an element's dropout bit, with 1/8 of a store
+static constexpr double saveScoreAlu = 3;     ///< instructions to save an element's score: address and store
+static constexpr double exposedShare = 0.5;   ///< fraction of special functions that other work does not hide
 
 std::string_view attune::name(Savable value) { return value == Savable::Dropout ? "dropout" : "score"; }
 
@@ -136,7 +138,7 @@ private:
     const double dropout = !request.dropout ? 0 : saved.dropout ? calibration.keptCycles : calibration.dropoutCycles;
     const double ofElement = calibration.elementCycles + dropout + (saved.score ? calibration.scoreCycles : 0) +
                              score.alu / arch.fmaPerClockPerSM +
-                             overlappedShare * score.special / arch.specialPerClockPerSM;
+                             exposedShare * score.special / arch.specialPerClockPerSM;
     const double ofSums = of.dk && of.dq ? plan.tileQ * double(request.headDim) * calibration.sumCycles : 0;
     const double ofMask = heads * tiles.partial * elements * request.maskAluPerElement / arch.fmaPerClockPerSM;
     const double busy =
@@ -173,7 +175,7 @@ double attune::savingSeconds(const BackwardRequest &request, double seconds, dou
 }
 
 std::string SavingDecision::text() const {
-  std::string result = fmt::format("{} {}, {:.0f} bytes", value, isSaved ? "saved" : "computed again", bytes);
+  std::string result = fmt::format("{} {}, {:.0f} bytes", value, isSaved ? "saved" : "recomputed", bytes);
   if (secondsGained)
     fmt::format_to(std::back_inserter(result), ", saved {:.3f} ms {}", std::abs(*secondsGained) * 1e3,
                    *secondsGained > 0 ? "quicker" : "slower");

@@ -44,7 +44,6 @@ struct SavedValues {
 struct BackwardRequest {
   PlanRequest plan;
   ScoreWork score, withSavedScore; ///< work of the score if it is recomputed; work if a saved score is read
-  bool hasScore = true;            ///< whether the score has a float32 value that can be saved
   SavedValues saved = {};          ///< the values whose saving is decided already
 };
 
@@ -85,7 +84,8 @@ struct SavingDecision {
   /// empty if the model has no choice.
   std::optional<double> secondsGained = {};
   std::string reason;
-  /// "dropout saved, 33554432 bytes, saved 0.210 ms quicker: within the budget"
+  /// The decision as `explain` prints it: "dropout saved, 33554432 bytes, saved 0.210 ms quicker: within the budget".
+  /// The time is that of both passes with the value saved, against recomputed; the budget is the memory budget.
   std::string text() const;
 };
 

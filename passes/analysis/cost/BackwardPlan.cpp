@@ -1,3 +1,5 @@
+//===- BackwardPlan.cpp - Candidate plans of the backward pass, in the order of preference ---===//
+
 #include "passes/analysis/cost/BackwardPlan.h"
 
 #include "arch/ArchInfo.h"
@@ -304,8 +306,9 @@ enum class Sums { DkDv, Dk, Dv, Dq };
 
 /// Tiles of loops over queries (warpgroupKeyTiles) and over keys (warpgroupQueryTiles), of which the model chooses the
 /// first that fits. otherKeyTiles are for tuning to measure. A product that is deferred to the next iteration keeps its
-/// ring stage in use for two iterations, so that of two stages none is left for TMA to fill meanwhile. Three stages of
-/// a smaller tile are therefore tried before two stages of the same tile.
+/// ring stage in use for two iterations, so that of two stages TMA has none to fill meanwhile. Tiles of 64 rows with
+/// three stages therefore stand before larger tiles with two; dK and dV of 128 x 128 fit only where D is small, and are
+/// as fast with two.
 constexpr WarpgroupTiles
     warpgroupKeyTiles[] = {{128, 128, 8, 2}, {64, 128, 8, 3}, {96, 128, 8, 2}, {64, 128, 8, 2}, {64, 64, 4, 2}},
     otherKeyTiles[] = {{32, 128, 8, 2}},

@@ -282,11 +282,11 @@ static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const
   if (request.relativeValues) {
     const int64_t bytes = plan.pingPong ? (plan.tileQ + plan.tileK) * 8 : (plan.tileQ + plan.tileK - 1) * 4;
     buffers.push_back(
-        {"values by distance", request.relativeValues * roundUp(plan.stages * bytes, sched::swizzledAlignment)});
+        {"relative-position values", request.relativeValues * roundUp(plan.stages * bytes, sched::swizzledAlignment)});
   }
   if (request.stagedColumns)
     buffers.push_back(
-        {"values by key", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, sched::swizzledAlignment)});
+        {"per-key values", request.stagedColumns * roundUp(plan.stages * plan.tileK * 4, sched::swizzledAlignment)});
   return buffers;
 }
 
@@ -388,8 +388,8 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
   if (fixed.queryStages && *fixed.queryStages != 1 && *fixed.queryStages != 2)
     return Error{fmt::format("query-stages {} is not 1 or 2", *fixed.queryStages)};
   if (fixed.stageBiases.value_or(false) && !request.biases)
-    return Error{"stage-biases has no bias to stage: the score adds no floats of a captured tensor at [.., q, k] that "
-                 "producer warps can bring; leave it out"};
+    return Error{"stage-biases has no bias to copy: the score adds no floats of a captured tensor at [.., q, k] that "
+                 "producer warps can copy; leave it out"};
   const bool warpgroups = usesAsyncProducts(request, arch);
   const bool splits = fixed.packGqa.value_or(false) || fixed.splitKeys.value_or(false);
   if (fixed.packGqa.value_or(false) && !request.packFault.empty())

@@ -74,7 +74,7 @@ struct TileSequence {
       return domain.emitError(
           "a reversed domain that leaves tiles out is not supported by this schedule; visit it forward");
     if (domain.getReverse() && domain.getTimes())
-      return domain.emitError("a reversed domain with rounds is not supported by this schedule; visit it forward");
+      return domain.emitError("a reversed domain with `times` is not supported by this schedule; visit it forward");
     if (!domain.getTimes())
       return sequence;
     if (sequence.searches() && domain.takesIteration())

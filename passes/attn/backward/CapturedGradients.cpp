@@ -12,7 +12,7 @@ using namespace attune;
 using tile::TileType;
 
 //===----------------------------------------------------------------------===//
-// The values that indices depend on
+// Operands for gradients of captured tensors, and what the indices of captured tensors depend on
 //===----------------------------------------------------------------------===//
 
 /// The declaration of an operand with these axes. `words` is the extent of a leading axis for the words of long

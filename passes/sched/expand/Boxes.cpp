@@ -130,12 +130,12 @@ void Boxes::copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value ti
   if (level + 1 == tile.sizes.size())
     return whole();
   Value crossed = arith::AndIOp::create(builder, loc, inside, below(tile.limit, add(row, size)));
-  auto byWorkItems = [&] {
-    forSteps(size, tile.sizes[level + 1], "piece_row", [&](Value boxRow) {
+  auto bySmallerBoxes = [&] {
+    forSteps(size, tile.sizes[level + 1], "box_row", [&](Value boxRow) {
       copyBoxes(tile, level + 1, {at.batch, at.head, add(at.row, boxRow)}, add(tileRow, boxRow), add(row, boxRow));
     });
   };
-  either(crossed, byWorkItems, whole);
+  either(crossed, bySmallerBoxes, whole);
 }
 
 bool Boxes::isTakenByEngine(sched::ExchangeOp exchange) {

@@ -10,7 +10,7 @@ LogicalResult KernelExpander::expandOp(tile::AnyOp op) {
   // A lane has few rows, so that the rows are expanded one by one without a loop.
   SmallVector<int64_t> shape = laneShape(buffer);
   if (layoutOf(buffer).getRole() != FragmentRole::Rows)
-    return op.emitError("asks of a tile that does not lie along the rows of products; ask of a vector that a reduction "
+    return op.emitError("tests a tile that does not lie along the rows of products; test a vector that a reduction "
                         "along their columns gives");
   for (int64_t i = 0; i < shape[0]; ++i)
     for (int64_t r = 0; r < shape[1]; ++r) {
