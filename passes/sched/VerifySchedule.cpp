@@ -105,15 +105,27 @@ private:
       return complete(wait);
     const bool leaves = op->hasTrait<OpTrait::IsTerminator>() || isa<sched::ForTilesOp>(op);
     const llvm::SetVector<Value> read = BlockDependences::readBy(op);
-    for (tile::MmaOp product : underWay)
-      if (leaves || read.contains(product.getResult())) {
+    for (tile::MmaOp product : underWay) {
+      const bool reads = read.contains(product.getResult());
+      if (leaves || reads || overwrites(op, product.getLhs())) {
         InFlightDiagnostic error = op->emitOpError();
-        error << (leaves ? "is reached while a product is under way" : "reads a product that is under way")
+        error << (leaves  ? "is reached while a product is under way"
+                  : reads ? "reads a product that is under way"
+                          : "gives the next value of the left operand of a product that is under way")
               << "; sched.mma_wait must stand between";
         error.attachNote(product.getLoc()) << "the product";
         return failure();
       }
+    }
     return success();
+  }
+
+  /// Whether `op` computes the next value of `tile`, a register tile that the loop carries: it overwrites its registers.
+  static bool overwrites(Operation *op, Value tile) {
+    auto carried = dyn_cast<BlockArgument>(tile);
+    auto next = carried ? dyn_cast<sched::NextOp>(carried.getOwner()->getTerminator()) : sched::NextOp();
+    return next && op->getBlock() == carried.getOwner() &&
+           next.getValues()[carried.getArgNumber()].getDefiningOp() == op;
   }
 
   LogicalResult complete(sched::MmaWaitOp wait) {
