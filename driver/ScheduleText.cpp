@@ -109,8 +109,7 @@ static std::string overlapText(sched::KernelOp kernel) {
     return "copies overlap with products and softmax";
   if (exchangesForNextTile(kernel))
     return "the product of the tile that warpgroups exchange overlaps with the softmax of the next tile; other "
-           "products "
-           "overlap with each other";
+           "products overlap with each other";
   return productsOfIteration(kernel) > 2 ? "products overlap with each other and with the arithmetic between them"
                                          : "the product with V of a tile overlaps with the softmax of the next";
 }

@@ -188,10 +188,11 @@ private:
       return;
     for (tile::MmaOp product : products) {
       auto exchange = product.getLhs().getDefiningOp<tile::ConvertOp>();
-      auto writes = [&](Operation *user) { return user->getBlock() == &body && user->getNumResults() == 0; };
+      auto writes = [&](Operation *user) {
+        return user->getBlock() == &body && user->getNumResults() == 0 && !user->hasTrait<OpTrait::IsTerminator>();
+      };
       if (product.getAcc() || !exchange || exchange->getBlock() != &body || !exchange->hasOneUse() ||
-          tile::isStaged(exchange) || !sched::ringOf(exchange) || !llvm::all_of(product->getUsers(), writes) ||
-          llvm::is_contained(product->getUsers(), loop.getYield()))
+          tile::isStaged(exchange) || !sched::ringOf(exchange) || !llvm::all_of(product->getUsers(), writes))
         continue;
       place(*product, 1, Following);
       for (Operation *user : product->getUsers())

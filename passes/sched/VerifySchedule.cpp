@@ -20,6 +20,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/copies/CopiedTiles.h"
 #include "passes/analysis/dataflow/BlockDependences.h"
+#include "passes/sched/pipeline/Stages.h"
 
 namespace attune {
 #define GEN_PASS_DEF_VERIFYSCHEDULE
@@ -107,7 +108,7 @@ private:
     const llvm::SetVector<Value> read = BlockDependences::readBy(op);
     for (tile::MmaOp product : underWay) {
       const bool reads = read.contains(product.getResult());
-      if (leaves || reads || overwrites(op, product.getLhs())) {
+      if (leaves || reads || pipeline::overwrites(op, product.getLhs())) {
         InFlightDiagnostic error = op->emitOpError();
         error << (leaves  ? "is reached while a product is under way"
                   : reads ? "reads a product that is under way"
@@ -118,14 +119,6 @@ private:
       }
     }
     return success();
-  }
-
-  /// Whether `op` computes the next value of `tile`, a register tile that the loop carries: it overwrites its registers.
-  static bool overwrites(Operation *op, Value tile) {
-    auto carried = dyn_cast<BlockArgument>(tile);
-    auto next = carried ? dyn_cast<sched::NextOp>(carried.getOwner()->getTerminator()) : sched::NextOp();
-    return next && op->getBlock() == carried.getOwner() &&
-           next.getValues()[carried.getArgNumber()].getDefiningOp() == op;
   }
 
   LogicalResult complete(sched::MmaWaitOp wait) {

@@ -137,8 +137,7 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return success();
     if (!sched::producerWarps(kernel))
       return convert.emitOpError("copies relative-position values to shared memory, which a role that fills rings "
-                                 "computes; give sched.roles, or "
-                                 "compute them element by element");
+                                 "computes; give sched.roles, or compute them element by element");
     // Producer warps compute relative-position vectors, and other vectors that depend on no tile. The computing warps
     // write all other shared tiles themselves.
     if (tile::isRelative(type) &&

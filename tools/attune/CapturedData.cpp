@@ -22,7 +22,7 @@ Expected<HostTensor> attune::cli::makeScalar(const Request &request, const Scala
   return reference::scalarOf(param.dtype, given->value);
 }
 
-/// Data that a captured tensor gets without a file: its shape, checked to fit, and what stands in it.
+/// Data that a captured tensor gets without a file: the tensor's shape, and the value of each element.
 struct MadeTensor {
   std::vector<int64_t> dims;
   std::function<double(int64_t)> value = {}; ///< unset: random

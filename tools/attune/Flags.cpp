@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
+#include <set>
 
 using namespace attune;
 using namespace attune::cli;

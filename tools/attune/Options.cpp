@@ -3,25 +3,16 @@
 #include "tools/attune/Options.h"
 #include "driver/Lowering.h"
 #include "tools/attune/Output.h"
-#include "tools/attune/Usage.h"
 #include "tools/attune/VariantName.h"
 
 #include "arch/ArchInfo.h"
-#include "dsl/ForeignSyntax.h"
-#include "dsl/Trace.h"
 #include "tools/reference/Memory.h"
 #include "tools/reference/Reference.h"
 
 #include <algorithm>
-#include <cassert>
-#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <functional>
-#include <set>
 
 using namespace attune;
 using namespace attune::cli;

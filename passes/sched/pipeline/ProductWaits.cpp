@@ -6,6 +6,12 @@ using namespace mlir;
 
 namespace attune::pipeline {
 
+bool overwrites(Operation *op, Value tile) {
+  auto carried = dyn_cast<BlockArgument>(tile);
+  auto next = carried ? dyn_cast<sched::NextOp>(carried.getOwner()->getTerminator()) : sched::NextOp();
+  return next && next.getValues()[carried.getArgNumber()].getDefiningOp() == op;
+}
+
 namespace {
 
 class ProductWaits {
@@ -42,18 +48,8 @@ private:
     return last;
   }
 
-  /// Whether the result of `op` overwrites the registers of `tile`, because the loop carries the result as the next
-  /// value of `tile`.
-  bool takesPlaceOf(Operation *op, Value tile) {
-    auto carried = dyn_cast<BlockArgument>(tile);
-    auto next = dyn_cast<sched::NextOp>(block.getTerminator());
-    if (!carried || carried.getOwner() != &block || !next)
-      return false;
-    return next.getValues()[carried.getArgNumber()].getDefiningOp() == op;
-  }
-
   bool needs(Operation *op, tile::MmaOp product, const llvm::SetVector<Value> &read) {
-    return read.contains(product.getResult()) || (inRegisters(product.getLhs()) && takesPlaceOf(op, product.getLhs()));
+    return read.contains(product.getResult()) || (inRegisters(product.getLhs()) && overwrites(op, product.getLhs()));
   }
 
   /// The last product in flight that must be complete before `op`.

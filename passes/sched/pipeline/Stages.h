@@ -110,6 +110,10 @@ mlir::FailureOr<sched::ForTilesOp> expandStages(sched::ForTilesOp loop, LoopStag
 /// Sorts the ops of the loop's body by the order in their `sched.at`. The loop has one pipeline stage.
 void reorder(sched::ForTilesOp loop, LoopStages &stages);
 
+/// Whether `op` computes the next value of `tile`, a tile that the loop around `op` carries: the result of `op` overwrites
+/// the registers of `tile`.
+bool overwrites(mlir::Operation *op, mlir::Value tile);
+
 /// Inserts waits for the asynchronous products of `block`. A wait is placed before the first op that reads the
 /// product's result or overwrites the registers of its left operand; nested loops and the block's end wait for all
 /// products. A release of a tile that a product reads moves to after the wait for that product. The pending count of a
