@@ -66,7 +66,7 @@ CapturedTensorAttr tile::capturedTensorOf(Value view) {
 }
 
 /// Whether a launch of the module has a dependent kernel (one that may start before the previous kernel has ended)
-/// `ahead` positions after `kernel`; 0 asks for `kernel` itself.
+/// `ahead` positions after `kernel`; position 0 is `kernel` itself.
 static bool startsDependent(Operation *kernel, size_t ahead) {
   auto module = kernel->getParentOfType<ModuleOp>();
   StringAttr name = SymbolTable::getSymbolName(kernel);

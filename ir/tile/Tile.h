@@ -85,7 +85,7 @@ inline bool isByPart(TileType type) {
 /// On an op: a comment line that precedes the op's statement in the generated source: `tile.comment = "S = Q K^T"`.
 inline constexpr llvm::StringLiteral commentAttr = "tile.comment";
 /// Adds `text` to the `tile.comment` of `op`, a comment in the generated source, unless the comment contains `text`
-/// already. By such comments a pass tells where it moved a term of the user's formula.
+/// already. A pass that moves a term of the user's formula adds such a comment, which says where the term is now.
 void explain(mlir::Operation *op, const llvm::Twine &text);
 /// The workspace operand, one i32, from which persistent blocks claim tiles of work. An earlier kernel of the launch
 /// sets the counter to 0.

@@ -49,8 +49,8 @@ Machine::Go Machine::faultAt(Warp &warp, const Step &step, StringRef verb, const
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-/// The actor (table in Clock.h) that stands for the active lanes of `warp`. Only lane 0 and one other lane are tracked
-/// as single lanes; an access by a third single lane counts as Lanes::Each.
+/// The actor (table in Clock.h) to which accesses of the active lanes of `warp` are assigned. Only lane 0 and one other
+/// lane are tracked as single lanes; an access by a third single lane counts as Lanes::Each.
 Lanes Machine::activeLanes(Warp &warp) {
   if (llvm::popcount(warp.mask) != 1)
     return Lanes::Each;

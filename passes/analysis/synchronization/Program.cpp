@@ -235,7 +235,7 @@ private:
       places[value] = {slots, byLane};
       slots += byLane ? 32 : 1;
     }
-    // The result of a loop shares the slot of the loop-carried value.
+    // The result of a loop is kept in the same slot as the loop-carried value.
     for (Value value : order)
       if (Operation *op = value.getDefiningOp())
         for (const CarriedValue &carried : carriedByLoop(op))
