@@ -14,3 +14,8 @@ if(ATTUNE_SANITIZE)
   add_compile_options(-fsanitize=${ATTUNE_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${ATTUNE_SANITIZE})
 endif()
+
+# attune_built_for_size(TARGET): a quarter less time to build, and up to 5% longer to run (docs/log/compile-time.md).
+function(attune_built_for_size target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+endfunction()

@@ -406,14 +406,14 @@ TEST_CASE("a backward pass is measured with what its forward pass leaves, captur
   TuneCase tuneCase = {.sizes = sizes};
   tuneCase.args.tensors = {{"slopes", Tensor::contiguous(data.data(), f32, {2})}};
   tuneCase.args.o = Tensor::contiguous(o.data(), f32, {1, 2, 96, 32});
-  CHECK(must(tune(alibi, options, Target::cpu(), {tuneCase}, {.seconds = 1, .candidates = 2}))[0].candidates.size() ==
+  CHECK(must(tune(alibi, options, Target::cpu(), {tuneCase}, {.seconds = 20, .candidates = 2}))[0].candidates.size() ==
         2);
   CHECK(std::ranges::count(o, -1.0f) == 0);
   CHECK(std::ranges::count(o, 0.0f) >= 2 * 32);
   // A normaliser without statistics reads neither O nor LSE.
   const Variant sigmoid = Variant("weights").normaliser(normalisers::sigmoid());
   CHECK(must(tune(sigmoid, backwardOptions(folder), Target::cpu(), {{.sizes = sizes}},
-                  {.seconds = 1, .candidates = 2}))[0]
+                  {.seconds = 20, .candidates = 2}))[0]
             .candidates.size() == 2);
 }
 
