@@ -709,13 +709,17 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   let description = [{
     Requires: layouts, and copies that are pipelined.
     Ensures: each kernel is a `sched.kernel` whose ops are single instructions, loops and scalar arithmetic. Tiles are buffers, and a result reuses the buffer
-    of an operand that has no later reader. From sm_90 on, each dependent kernel of a launch waits for the kernel before itself (`sched.wait_launch`), and that
+    of an operand that has no later reader. A tile that TMA stores from shared memory lies in a buffer that has no later reader, or in one of its own; in a ring
+    whose tiles other warps store, for which it must wait, only where the budget leaves no room. From sm_90 on, each dependent kernel of a launch waits for the kernel before itself (`sched.wait_launch`), and that
     kernel lets it start early (`sched.start_next_launch`).
     Why here: all decisions on whole tiles have been made.
     Before: `%s = tile.mma %q, %k`
     After: unrolled `scf.for` loops around `sched.load_matrix` and `sched.mma`
   }];
-  let options = [Option<"arch", "arch", "std::string", "attune::defaultArch", "GPU architecture">];
+  let options = [
+    Option<"arch", "arch", "std::string", "attune::defaultArch", "GPU architecture">,
+    Option<"sramBudget", "sram-budget", "int64_t", "0", "bytes of shared memory per block; 0 is the limit of the architecture">
+  ];
   let dependentDialects = ["::attune::sched::SchedDialect", "::mlir::scf::SCFDialect"];
 }
 

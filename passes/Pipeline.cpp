@@ -188,7 +188,7 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createInterleaveFunctions());
   passes.addPass(createPairElements());
   passes.addPass(createStoreByTma());
-  passes.addPass(createTileToSched(TileToSchedOptions{options.arch}));
+  passes.addPass(createTileToSched(TileToSchedOptions{options.arch, options.sramBudget}));
   passes.addPass(createExpandSearches());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

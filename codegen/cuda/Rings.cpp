@@ -59,7 +59,10 @@ bool KernelPrinter::printRing(Operation *op) {
                 ";");
       })
       .Case([&](CommitOp o) {
-        statement(op, primitive("arrive", {barrier(o.getRing(), o.getStage(), true)}).text + ";");
+        statement(
+            op,
+            primitive(o.getByWarp() ? "arrive_as_warp" : "arrive", {barrier(o.getRing(), o.getStage(), true)}).text +
+                ";");
       })
       .Case([&](ReleaseOp o) {
         statement(

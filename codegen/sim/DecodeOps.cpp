@@ -156,7 +156,7 @@ bool Decoder::copyOp(Operation *op) {
       .Case([&](sched::ExpectBytesOp o) {
         emit(o, sim::expectBytes, o.getStage(), {ringOf(o, o.getRing())}, {int64_t(o.getBytes())});
       })
-      .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o, o.getRing())}); })
+      .Case([&](sched::CommitOp o) { emit(o, sim::commit, o.getStage(), {ringOf(o, o.getRing())}, {o.getByWarp()}); })
       .Case([&](sched::ReleaseOp o) {
         emit(o, sim::release, o.getStage(), {ringOf(o, o.getRing())}, {o.getByLanes() ? 32 : 1});
       })

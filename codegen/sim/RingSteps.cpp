@@ -77,10 +77,10 @@ static Go waitFor(Machine &machine, Warp &warp, const Step &step, bool full) {
 Go sim::acquire(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, false); }
 Go sim::wait(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, true); }
 
-/// Reports an error where a single lane arrives after other lanes of its warp have stored to shared memory: the arrival
-/// of one lane does not publish the stores of other lanes.
-static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step) {
-  if (__builtin_popcount(warp.mask) == 1 && (warp.stored & ~warp.mask))
+/// Reports an error where a single lane of `arriving` arrives after other lanes of its warp have stored to shared memory:
+/// the arrival of one lane does not publish the stores of other lanes.
+static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step, uint32_t arriving) {
+  if (__builtin_popcount(arriving) == 1 && (warp.stored & ~arriving))
     machine.fail(
         warp, step,
         "arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is missing");
@@ -89,7 +89,7 @@ static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step) {
 
 Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage;
-  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) ||
+  if (!arriveForOwn(machine, warp, step, warp.mask) || !machine.ringReady(warp, step, warp.first()) ||
       !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
   int64_t threads = __builtin_popcount(warp.mask);
@@ -98,12 +98,17 @@ Go sim::expectBytes(Machine &machine, Warp &warp, const Step &step) {
 }
 
 Go sim::commit(Machine &machine, Warp &warp, const Step &step) {
+  const bool byWarp = step.number[0];
+  if (byWarp && !machine.converged(warp, step))
+    return Go::Stop;
+  const uint32_t arriving = byWarp ? 1 : warp.mask;
   int64_t stage;
-  if (!arriveForOwn(machine, warp, step) || !machine.ringReady(warp, step, warp.first()) ||
+  if (!arriveForOwn(machine, warp, step, arriving) || !machine.ringReady(warp, step, warp.first()) ||
       !stageOf(machine, warp, step, step.at[0], 0, stage))
     return Go::Stop;
-  int64_t threads = __builtin_popcount(warp.mask);
-  return machine.arrive(warp, step, stage, true, threads, machine.handOn(warp, warp.mask)) ? Go::Pause : Go::Stop;
+  return machine.arrive(warp, step, stage, true, __builtin_popcount(arriving), machine.handOn(warp, arriving))
+             ? Go::Pause
+             : Go::Stop;
 }
 
 Go sim::release(Machine &machine, Warp &warp, const Step &step) {

@@ -10,8 +10,8 @@ def RingOp : SchedOp<"ring", [Effects]> {
   let summary = "allocate the mbarriers of a ring in shared memory";
   let description = [{
     The barriers start at `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full
-    after `filled_by` arrivals (one by each thread that executes `sched.commit` or `sched.expect_bytes`) and after all
-    expected bytes have been copied. A stage is empty after `emptied_by` arrivals (one by each warp that executes
+    after `filled_by` arrivals (one by each thread that executes `sched.commit` or `sched.expect_bytes`, or by each warp
+    that executes `sched.commit` with `by_warp`) and after all expected bytes have been copied. A stage is empty after `emptied_by` arrivals (one by each warp that executes
     `sched.release`, or by each of its lanes with `by_lanes`).
 
     ```mlir
@@ -80,10 +80,6 @@ def WaitLaunchOp : SchedOp<"wait_launch", [Effects, ParentOneOf<["KernelOp", "Fo
   let hasVerifier = 1;
 }
 
-class StageOp<string mnemonic> : SchedOp<mnemonic, [Effects]> {
-  let arguments = (ins RingType:$ring, I32:$stage);
-  let assemblyFormat = "$ring `[` $stage `]` attr-dict `:` type($ring)";
-}
 class PhaseOp<string mnemonic> : SchedOp<mnemonic, [Effects]> {
   let arguments = (ins RingType:$ring, I32:$stage, I32:$phase);
   let assemblyFormat = "$ring `[` $stage `]` `phase` $phase attr-dict `:` type($ring)";
@@ -128,16 +124,20 @@ def ExpectBytesOp : SchedOp<"expect_bytes", [Effects]> {
   let hasVerifier = 1;
 }
 
-def CommitOp : StageOp<"commit"> {
+def CommitOp : SchedOp<"commit", [Effects]> {
   let summary = "arrive, as a writer, at a stage's full barrier after the thread's stores to the stage";
   let description = [{
-    The stores of the thread to the stage are visible to readers after their `sched.wait`. PTX ISA 9.7.13.15.13,
-    mbarrier.arrive.
+    The stores of the thread to the stage are visible to readers after their `sched.wait`. With `by_warp` one lane
+    arrives for its warp: a `sched.sync_lanes` after the stores of the other lanes makes theirs visible too. PTX ISA
+    9.7.13.15.13, mbarrier.arrive.
 
     ```mlir
     sched.commit %r[%stage] : !sched.ring<2>
+    sched.commit %r[%stage] by_warp : !sched.ring<2>
     ```
   }];
+  let arguments = (ins RingType:$ring, I32:$stage, UnitAttr:$by_warp);
+  let assemblyFormat = "$ring `[` $stage `]` (`by_warp` $by_warp^)? attr-dict `:` type($ring)";
 }
 
 def ReleaseOp : SchedOp<"release", [Effects]> {

@@ -23,7 +23,7 @@ struct TileToSched : attune::impl::TileToSchedBase<TileToSched> {
 
   void runOnOperation() override {
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<tile::KernelOp>()))
-      if (failed(expansion::KernelExpander(kernel, arch).run()))
+      if (failed(expansion::KernelExpander(kernel, arch, sramBudget).run()))
         return signalPassFailure();
   }
 };

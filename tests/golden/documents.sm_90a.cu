@@ -461,7 +461,7 @@ __device__ __forceinline__ void arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/// One lane arrives for the whole warp. All lanes must have finished their reads before.
+/// One lane arrives for the whole warp. All lanes must have finished their reads or stores before.
 __device__ __forceinline__ void arrive_as_warp(unsigned barrier) {
   if (threadIdx.x % 32 == 0)
     arrive(barrier);

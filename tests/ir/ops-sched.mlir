@@ -236,6 +236,8 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       sched.load_box %map[%b, %h, %zero, %zero] to %k[%zero] signal %kr : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       // CHECK: sched.commit %[[KR]][%{{.*}}] : <2>
       sched.commit %kr[%zero] : !sched.ring<2>
+      // CHECK: sched.commit %[[KR]][%{{.*}}] by_warp : <2>
+      sched.commit %kr[%zero] by_warp : !sched.ring<2>
       // CHECK: sched.load_box %[[MAP]][%[[B]], %[[H]], %{{.*}}, %{{.*}}] from %[[Q0]] to %{{.*}}[%{{.*}}] signal %[[KR]] : <64 x 64, bf16>, <stage 2 x k 64 x d 64
       sched.load_box %map[%b, %h, %zero, %zero] from %q0 to %k[%zero] signal %kr : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 2 x k 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
       %piece = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<8 x 64, bf16>

@@ -16,15 +16,16 @@
 // ORDER:           tile.mma {{.*}} {sched.async, sched.at = #sched.at<order 3>, tile.name = "dq"}
 // ORDER:           tile.accumulate {{.*}} {sched.at = #sched.at<order 3>
 
-// Every lane of the eight warps arrives once it has stored its part, and each warp once its product has read the tile.
+// One lane of each of the eight warps arrives once the warp has stored its part, and again once its product has read the tile.
 // ROLES-LABEL: tile.kernel @overlapped
 // ROLES:         %[[DS:.*]] = sched.shared "ds_ring"
-// ROLES:         %[[RING:.*]] = sched.ring "ds_barriers" at 0 filled_by 256 emptied_by 8
+// ROLES:         %[[RING:.*]] = sched.ring "ds_barriers" at 0 filled_by 8 emptied_by 8
 // ROLES:         sched.init_ring %[[RING]]
 // ROLES:         sched.role "consumer"
 // ROLES:           sched.acquire %[[RING]][%[[AT:.*]]] phase %[[PHASE:[a-z0-9_]+]] {sched.at = #sched.at<order 3>}
 // ROLES-NEXT:      sched.exchange %{{.*}} into %[[DS]][%[[AT]]] {sched.at = #sched.at<order 3>}
-// ROLES-NEXT:      sched.commit %[[RING]][%[[AT]]] {sched.at = #sched.at<order 3>}
+// ROLES-NEXT:      sched.sync_lanes {sched.at = #sched.at<order 3>}
+// ROLES-NEXT:      sched.commit %[[RING]][%[[AT]]] by_warp {sched.at = #sched.at<order 3>}
 // ROLES-NEXT:      sched.wait %[[RING]][%[[AT]]] phase %[[PHASE]] {sched.at = #sched.at<order 3, stage 1>}
 // ROLES-NEXT:      %[[TILE:.*]] = sched.slot %[[DS]][%[[AT]]] {sched.at = #sched.at<order 3, stage 1>}
 // ROLES-NEXT:      tile.mma %[[TILE]]
@@ -43,7 +44,8 @@
 // STAGES:           sched.for_tiles (%{{[^,]*}}, %[[STAGE:[^,]*]], %[[PHASE:[^,]*]], %{{[^,]*}}, %{{[^,]*}}, %[[BEFORE:stage_before[^,]*]], %[[PHASE_BEFORE:phase_before[^,]*]],
 // STAGES:             sched.acquire %[[RING:.*]][%[[STAGE]]] phase %[[PHASE]]
 // STAGES:             sched.exchange %{{.*}} into %[[DS:.*]][%[[STAGE]]]
-// STAGES-NEXT:        sched.commit %[[RING]][%[[STAGE]]]
+// STAGES-NEXT:        sched.sync_lanes
+// STAGES-NEXT:        sched.commit %[[RING]][%[[STAGE]]] by_warp
 // STAGES-NEXT:        sched.wait %[[RING]][%[[BEFORE]]] phase %[[PHASE_BEFORE]]
 // STAGES-NEXT:        %[[TILE:.*]] = sched.slot %[[DS]][%[[BEFORE]]]
 // STAGES-NEXT:        %[[DQ:.*]] = tile.mma %[[TILE]]

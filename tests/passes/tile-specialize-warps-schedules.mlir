@@ -11,7 +11,7 @@
 // OTHERS:        %[[LSE:.*]] = sched.ring {{.*}} filled_by 64 emptied_by 256
 // OTHERS:        %[[DELTA:.*]] = sched.ring {{.*}} filled_by 64 emptied_by 256
 // OTHERS:        %[[DQ:.*]] = sched.shared "dq_tile" at 0 : <stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
-// OTHERS:        %[[OF_DQ:.*]] = sched.ring "dq_barriers" {{.*}} filled_by 256 emptied_by 1
+// OTHERS:        %[[OF_DQ:.*]] = sched.ring "dq_barriers" {{.*}} filled_by 8 emptied_by 1
 // What goes to memory: a warp awaits a stage, has TMA take it, and empties it.
 // OTHERS:        sched.role "producer"
 // OTHERS:          %[[SECOND:.*]] = arith.constant 1 : i32
@@ -38,6 +38,7 @@
 // The warps that compute fill it, and behind the loop await that it is empty.
 // OTHERS:          sched.acquire %[[OF_DQ]]
 // OTHERS-NEXT:     sched.store_tile %{{.*}} to %[[DQ]]
+// OTHERS-NEXT:     sched.sync_lanes
 // OTHERS-NEXT:     sched.commit %[[OF_DQ]]
 // OTHERS-NOT:      tile.accumulate
 // OTHERS:          sched.next

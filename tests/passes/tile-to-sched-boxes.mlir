@@ -42,8 +42,8 @@
 // CHECK:           %[[FIRST:.*]] = arith.select %[[ODD]]
 // CHECK:           sched.store_shared %[[FIRST]] and %{{.*}}, %[[DQ]][{{.*}}] step[
 // CHECK:           sched.fence_async
-// CHECK-NEXT:      sched.commit %[[RING]]
-// CHECK:         sched.acquire %[[RING]]
+// CHECK-NEXT:      sched.sync_lanes
+// CHECK-NEXT:      sched.commit %[[RING]]{{.*}} by_warp
 
 // Rows that end before the view's axis does: lanes add their own.
 // SHORT:         sched.role "consumer"

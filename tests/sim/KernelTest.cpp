@@ -304,6 +304,17 @@ TEST_CASE("a ring that a warp fills by stores, and steps from a lane's own place
   CHECK(run.finding == "");
   for (int t = 0; t < 64; ++t)
     CHECK(run.lse[t] == float(t % 8 + 16));
+  // One lane arrives for the warp, whose lanes have synchronised.
+  const size_t filled = head.find("filled_by 32");
+  const std::string byWarp = std::string(head).replace(filled, 12, "filled_by 1");
+  const std::string one = "sched.commit %ring[%c0] by_warp : !sched.ring<1>\n}\n";
+  Run together(four + byWarp + "sched.sync_lanes\n" + one + read("%own", "%c16, %c4"));
+  CHECK(together.finding == "");
+  CHECK(together.lse == run.lse);
+  CHECK(
+      Run(four + byWarp + one + read("%own", "%c16, %c4")).finding ==
+      "'sched.commit' op arrives after stores of other lanes, which it does not hand on; a sync_lanes between them is "
+      "missing");
   // Four rows further on chunks are exchanged.
   CHECK(Run(four + head + arrive + read("%own", "%c4, %c4")).finding ==
         "'sched.load_shared' op steps by [4, 4] from [0, 1], which the swizzle of tile does not allow");

@@ -96,6 +96,7 @@ int64_t synchronization::numberOf(Operation *event) {
   return TypeSwitch<Operation *, int64_t>(event)
       .Case([](sched::ExpectBytesOp op) { return op.getBytes(); })
       .Case([](sched::ReleaseOp op) { return op.getByLanes() ? 32 : 1; })
+      .Case([](sched::CommitOp op) { return op.getByWarp() ? 1 : 0; }) // 0: each active lane arrives
       .Case<sched::SyncWarpsOp, sched::ArriveWarpsOp>([](auto op) { return op.getThreads(); })
       .Case<sched::MmaWaitOp, sched::WaitBoxesOp, sched::WaitCopiesOp>([](auto op) { return op.getPending(); })
       .Case([](sched::LoadBoxOp op) {

@@ -77,8 +77,9 @@ Machine::Go Machine::ring(Warp &warp, const Step &step) {
   case Action::Wait:
     return waitFor(warp, step, true);
   case Action::ExpectBytes:
-  case Action::Commit:
     return arrive(warp, step, true, llvm::popcount(warp.mask));
+  case Action::Commit:
+    return arrive(warp, step, true, step.number ? step.number : llvm::popcount(warp.mask));
   case Action::Release:
     return arrive(warp, step, false, step.number);
   case Action::SyncLanes:
@@ -159,7 +160,10 @@ Machine::Go Machine::arrive(Warp &warp, const Step &step, bool full, int64_t cou
   Phase &phase = (full ? rings[step.ring].full : rings[step.ring].empty)[stage];
   const unsigned component = full ? components.full(step.ring, stage) : components.empty(step.ring, stage);
   const char *does = full ? "fills " : "releases ";
-  if (full && llvm::popcount(warp.mask) == 1 && (warp.stored & ~warp.mask))
+  // One lane arrives for its warp (arrive_as_warp), or each active lane arrives.
+  const bool asWarp = step.action == Action::Commit ? step.number == 1 : step.action == Action::Release && count == 1;
+  const uint32_t arriving = asWarp ? 1u : warp.mask;
+  if (full && llvm::popcount(arriving) == 1 && (warp.stored & ~arriving))
     return fail(&warp, step.op,
                 "arrives in one lane for what other lanes have stored; a sched.sync_lanes must stand between");
   if (!full && (phase.arrived >> warp.index & 1))
@@ -179,9 +183,7 @@ Machine::Go Machine::arrive(Warp &warp, const Step &step, bool full, int64_t cou
     phase.arrived |= 1u << warp.index;
   if (step.action == Action::ExpectBytes)
     phase.expected += step.number * count;
-  // One lane arrives for its warp (arrive_as_warp), or each active lane arrives.
-  const bool asWarp = step.action == Action::Release && count == 1;
-  phase.gathered.join(handOn(warp, asWarp ? 1u : warp.mask));
+  phase.gathered.join(handOn(warp, arriving));
   return completeIfDone(warp, step, phase, component);
 }
 

@@ -9,6 +9,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/sched/expand/Boxes.h"
+
+#include "arch/ArchInfo.h"
+#include "ir/sched/SwizzledLayout.h"
 #include "passes/analysis/copies/StoredTiles.h"
 #include "passes/analysis/copies/TilesInEights.h"
 
@@ -193,13 +196,48 @@ Value Boxes::takeFreeBuffer(TileType output) {
     leftBuffers.remove(smallest);
     return smallest;
   }
-  for (Value &buffer : storedBuffers)
-    if (isFree(buffer))
-      return std::exchange(buffer, {});
+  if (!hasRoomFor(output))
+    for (Value &buffer : storedBuffers)
+      if (isFree(buffer))
+        return std::exchange(buffer, {});
   return {};
 }
 
-LogicalResult Boxes::storeByEngine(tile::StoreOp op) {
+bool Boxes::hasRoomFor(TileType type) {
+  const ArchInfo *info = findArch(arch);
+  if (!info)
+    return false;
+  auto bytesOf = [](TileType type) {
+    return int64_t(llvm::alignTo(type.bytes(), type.getLayout() ? sched::swizzledAlignment : 128));
+  };
+  int64_t bytes = bytesOf(type);
+  kernelBody().walk([&](Operation *op) {
+    if (auto buffer = dyn_cast<sched::SharedOp>(op); buffer && !buffer.getOver())
+      bytes += bytesOf(buffer.getResult().getType());
+    if (auto ring = dyn_cast<sched::RingOp>(op))
+      bytes += ring.getResult().getType().bytes();
+  });
+  const auto ofBlock = int64_t(info->sharedBytesPerSM / plan.getBlocksPerSm() - info->sharedReservedPerBlock);
+  return bytes <= std::min(sramBudget ? sramBudget : int64_t(info->sharedBytesPerBlock), ofBlock);
+}
+
+void Boxes::dropAcquires() {
+  if (storedBuffers.empty() || llvm::is_contained(storedBuffers, Value()))
+    return;
+  storedBuffers.clear();
+  SmallVector<sched::AcquireOp> acquires;
+  for (Operation &op : llvm::reverse(*builder.getInsertionBlock())) {
+    if (auto acquire = dyn_cast<sched::AcquireOp>(op))
+      acquires.push_back(acquire);
+    if (!isa<sched::ForTilesOp>(op))
+      continue;
+    for (sched::AcquireOp acquire : acquires)
+      acquire.erase();
+    return;
+  }
+}
+
+LogicalResult Boxes::storeByEngine(tile::StoreOp op, bool another) {
   Value buffer = buffers.lookup(op.getTile());
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
@@ -215,7 +253,15 @@ LogicalResult Boxes::storeByEngine(tile::StoreOp op) {
       builder.setInsertionPointToStart(&kernelBody());
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
-  writeBoxes(buffer, shared, op.getView(), op.getIndices());
+  Output output{buffer, stagedBoxes(shared, i32(0), op.getView(), /*adds=*/false), {}};
+  for (Value index : op.getIndices())
+    output.at.push_back(mapping.lookup(index));
+  writeBoxes(output);
+  if (another)
+    return success();
+  if (!isRepeated())
+    dropAcquires();
+  issueOutputs();
   return success();
 }
 
@@ -223,7 +269,6 @@ void Boxes::writeStage(Value buffer, Value shared, Value stage) {
   TileType held = stacked(cast<TileType>(buffer.getType()));
   cast<TileType>(shared.getType()).getElementType().isF32() ? writeFragments(buffer, shared, stage, held)
                                                             : writeMatrices(buffer, shared, stage, held);
-  sched::FenceAsyncOp::create(builder, loc);
 }
 
 void Boxes::storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn) {
@@ -239,29 +284,32 @@ Boxes::StagedBoxes Boxes::stagedBoxes(Value shared, Value stage, Value view, boo
   return {shared, stage, tensorMap(view, 64, swizzle), tile::operandOf(view).getColumns(), adds};
 }
 
-void Boxes::writeBoxes(Value buffer, Value shared, Value view, ValueRange indices) {
-  Value barrier = warpgroupBarrier();
+void Boxes::writeBoxes(const Output &output) {
   const bool again = isRepeated();
   if (again) {
     waitForBoxes(thread);
-    sched::SyncWarpsOp::create(builder, loc, barrier, 128);
+    sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);
     storesBoxes = true;
   }
-  writeStage(buffer, shared, i32(0));
-  sched::SyncWarpsOp::create(builder, loc, barrier, 128);
+  writeStage(output.buffer, output.boxes.shared, i32(0));
+  outputs.push_back(output);
+}
+
+void Boxes::issueOutputs() {
+  sched::FenceAsyncOp::create(builder, loc);
+  sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
-  const StagedBoxes boxes = stagedBoxes(shared, i32(0), view, /*adds=*/false);
   onlyIf(first, [&] {
-    auto held = cast<TileType>(buffer.getType());
-    Value row = warpgroupRow(), ownColumn = warpgroupColumn(held);
-    storeBoxes(
-        boxes, row,
-        {mapping.lookup(indices[0]), mapping.lookup(indices[1]), add(mapping.lookup(indices[2]), warpgroupRow(held))},
-        ownColumn);
+    for (const Output &output : outputs) {
+      auto held = cast<TileType>(output.buffer.getType());
+      Value row = warpgroupRow(), ownColumn = warpgroupColumn(held);
+      storeBoxes(output.boxes, row, {output.at[0], output.at[1], add(output.at[2], warpgroupRow(held))}, ownColumn);
+    }
     sched::CommitBoxesOp::create(builder, loc);
-    if (!again)
+    if (!isRepeated())
       sched::WaitBoxesOp::create(builder, loc, 0);
   });
+  outputs.clear();
 }
 
 } // namespace attune::expansion

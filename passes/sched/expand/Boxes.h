@@ -69,19 +69,22 @@ protected:
   /// Stores a register tile by TMA. Each warpgroup first writes its own rows to shared memory, over a buffer that has
   /// no later reader (takeFreeBuffer) or to a buffer of the output alone. In a persistent block the warpgroup first
   /// waits until TMA has read the previous output from that buffer.
-  LogicalResult storeByEngine(tile::StoreOp op);
+  /// With `another` such store right after, TMA starts the boxes of both together, so that one wait serves both.
+  LogicalResult storeByEngine(tile::StoreOp op, bool another);
   /// A shared buffer that the tile `output` may overwrite, or null; no other output gets the same buffer. Always null
   /// if the output is stored repeatedly (isRepeated). The buffer is that of a product's left operand of which each
-  /// warpgroup has read only its own rows, or a ring (circular buffer) whose tiles have all been stored.
+  /// warpgroup has read only its own rows. If shared memory has no room for a buffer of the output alone, it may also be
+  /// a ring (circular buffer) for whose last tiles the role then waits until other warps have stored them.
   Value takeFreeBuffer(TileType output);
+  /// Whether a buffer of the given type fits in shared memory in addition to all buffers so far.
+  bool hasRoomFor(TileType type);
+  /// Erases the waits after the last loop until other warps have stored the tiles of a ring, unless an output has taken
+  /// the memory of a ring. No later output takes it then.
+  void dropAcquires();
   /// Whether the current store runs more than once: in persistent blocks, or in a loop over tiles.
   bool isRepeated();
-  /// Each warpgroup writes its own rows of the register tile `buffer` to `shared`, from where TMA stores the rows to
-  /// `view` at `indices`. If the store is repeated, the warpgroup first waits until TMA has read the previous boxes,
-  /// and waits for the last boxes at the end of the warp role.
-  void writeBoxes(Value buffer, Value shared, Value view, ValueRange indices);
   /// Writes the accumulator `buffer` of the warpgroups to a stage of `shared`, a ring (circular buffer) in shared
-  /// memory, and makes it visible to TMA by a fence.
+  /// memory. A fence must follow before TMA reads it.
   void writeStage(Value buffer, Value shared, Value stage);
   /// The source of boxes that TMA stores, a stage in shared memory, and the tensor map of their destination.
   struct StagedBoxes {
@@ -90,13 +93,26 @@ protected:
     bool adds;       ///< whether TMA adds the boxes to global memory
   };
   StagedBoxes stagedBoxes(Value shared, Value stage, Value view, bool adds);
+  /// A register tile that is stored by way of shared memory, to `at` (batch, head, row) of a view.
+  struct Output {
+    Value buffer;
+    StagedBoxes boxes;
+    SmallVector<Value, 3> at;
+  };
+  /// Each warpgroup writes its own rows of the tile to shared memory. If the store is repeated, the warpgroup first waits
+  /// until TMA has read the previous boxes.
+  void writeBoxes(const Output &output);
+  /// Makes what writeBoxes has written visible to TMA, synchronises the warps of a warpgroup, and has the warpgroup's first
+  /// thread start the stores. The thread waits until TMA has read the boxes: here, or at the end of the warp role if the store is repeated.
+  void issueOutputs();
   /// Stores a warpgroup's 64 rows by TMA, from row `sharedRow` of the stage in shared memory to `at` (batch, head, row)
   /// of the view. If warpgroups split the columns, `ownColumn` is the warpgroup's first column, else null.
   void storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value> at, Value ownColumn);
   /// The first thread of each warpgroup, which issues the TMA stores, waits until TMA has read their shared memory.
   void waitForBoxes(Value threadId);
 
-  bool storesBoxes = false; ///< whether the current role must still wait for TMA stores
+  SmallVector<Output> outputs; ///< in shared memory, and not stored by TMA yet
+  bool storesBoxes = false;    ///< whether the current role must still wait for TMA stores
   /// Shared buffers of the products' left operands that an output may overwrite, in the order of the products.
   llvm::SetVector<Value> leftBuffers;
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands

@@ -101,6 +101,7 @@ LogicalResult KernelExpander::expandOp(sched::StoreTileOp op) {
         stage = mapping.lookup(op.getStage());
   if (op.getTile().getType().rank() == 2) {
     writeStage(source, shared, stage);
+    sched::FenceAsyncOp::create(builder, loc);
     return success();
   }
   const int64_t count = op.getTile().getType().getShape()[0], threads = threadsOf(op.getTile());

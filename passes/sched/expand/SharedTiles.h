@@ -16,9 +16,10 @@ namespace attune::expansion {
 
 class SharedTiles : public TileBuffers {
 public:
-  SharedTiles(tile::KernelOp kernel, StringRef arch)
+  /// `sramBudget`: bytes of shared memory a block; 0 is the limit of the architecture.
+  SharedTiles(tile::KernelOp kernel, StringRef arch, int64_t sramBudget)
       : TileBuffers(OpBuilder(kernel), kernel.getLoc(), kernel.getPlan()), kernel(kernel), arch(arch),
-        specialized(sched::producerWarps(kernel) > 0) {}
+        sramBudget(sramBudget), specialized(sched::producerWarps(kernel) > 0) {}
 
 protected:
   /// The body of the expanded kernel (sched.kernel), where buffers and tensor maps of the whole kernel are created.
@@ -90,6 +91,7 @@ protected:
 
   tile::KernelOp kernel;
   StringRef arch;
+  int64_t sramBudget;
   bool specialized;                       ///< whether the kernel has roles
   int64_t roleWarps = 0;                  ///< warps of the current role; 0 in a kernel without roles
   IRMapping mapping;                      ///< scalar or view of the tile.kernel -> its value in the expanded kernel

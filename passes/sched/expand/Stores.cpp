@@ -9,8 +9,10 @@ namespace attune::expansion {
 LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
   auto type = cast<TileType>(op.getTile().getType());
   tile::OperandAttr operand = tile::operandOf(op.getView());
-  if (isStoredByEngine(op))
-    return storeByEngine(op);
+  if (isStoredByEngine(op)) {
+    auto next = dyn_cast_or_null<tile::StoreOp>(op->getNextNode());
+    return storeByEngine(op, /*another=*/next && !isRepeated() && isStoredByEngine(next));
+  }
   auto store = [&] {
     if (type.rank() == 1 || !operand.isTiled() || isStoredInPairs(op))
       return storeElements(op);

@@ -128,6 +128,17 @@ sched::ForTilesOp LoopRoles::passOver(TileSequence &sequence, ValueRange from, V
   return tiles;
 }
 
+void LoopRoles::commitStores(Ring &ring, Value stage) {
+  Location loc = ring.tile->getLoc();
+  auto commit = sched::CommitOp::create(builder, loc, ring.barriers, stage, /*by_warp=*/true);
+  // The whole `sched.at` of the store, including the ping-pong mark.
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(commit);
+  for (Operation *op : {sched::SyncLanesOp::create(builder, loc).getOperation(), commit.getOperation()})
+    if (Attribute whole = ring.tile->getAttr(sched::atAttr))
+      op->setAttr(sched::atAttr, whole);
+}
+
 void LoopRoles::exchange(Ring &ring, Position at) {
   auto convert = cast<tile::ConvertOp>(ring.tile);
   Location loc = convert.getLoc();
@@ -138,7 +149,7 @@ void LoopRoles::exchange(Ring &ring, Position at) {
       sched::ExchangeOp::create(builder, loc, convert.getResult().getType(), convert.getTile(), ring.buffer, at.stage);
   placeAs(convert, shared);
   if (ring.barriers) {
-    placeAs(convert, sched::CommitOp::create(builder, loc, ring.barriers, at.stage));
+    commitStores(ring, at.stage);
     sched::placeAt(convert, sched::earliestPlace(convert.getResult(), *convert->getBlock())); // the place of the wait
     return readStage(ring, at, /*byLanes=*/false, /*refilled=*/true);
   }
@@ -151,10 +162,7 @@ void LoopRoles::fillStored(Ring &ring, Position at) {
   builder.setInsertionPoint(ring.tile);
   placeAs(ring.tile, sched::AcquireOp::create(builder, loc, ring.barriers, at.stage, at.phase));
   placeAs(ring.tile, sched::StoreTileOp::create(builder, loc, ring.value(), ring.buffer, at.stage));
-  auto commit = sched::CommitOp::create(builder, loc, ring.barriers, at.stage);
-  // The commit gets the whole `sched.at` of the store, including the ping-pong mark.
-  if (Attribute whole = ring.tile->getAttr(sched::atAttr))
-    commit->setAttr(sched::atAttr, whole);
+  commitStores(ring, at.stage);
   ring.tile->erase();
 }
 

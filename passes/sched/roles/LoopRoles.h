@@ -162,8 +162,9 @@ private:
     Operation *first = readersOf(ring).first;
     return first && whenOf(first).first > std::max<int64_t>(whenOf(ring.tile).first, 0);
   }
-  /// Replaces a store to memory by a store to a stage of the ring, once the stage is empty. Each lane arrives on the
-  /// stage's full barrier after it has stored its own elements.
+  /// Arrives on the stage's full barrier: the lanes of a warp synchronise after their stores, and one arrives.
+  void commitStores(Ring &ring, Value stage);
+  /// Replaces a store to memory by a store to a stage of the ring, once the stage is empty.
   void fillStored(Ring &ring, Position at);
   /// Waits, after the loop, until TMA has stored all stages, because other buffers may reuse their shared memory.
   void awaitStored(sched::ForTilesOp tiles);

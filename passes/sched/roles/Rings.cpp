@@ -347,13 +347,14 @@ void LoopRoles::declareRings(int64_t followers) {
     declare(ring, /*filledBy=*/32 * ring.is.getWarps(), /*emptiedBy=*/32 * warps);
   for (Ring &ring : windows)
     declare(ring, int64_t(ring.copied().size()), warps);
+  // One lane a computing warp arrives for the warp's stores (commitStores).
   for (Ring &ring : stored)
-    declare(ring, /*filledBy=*/32 * warps, /*emptiedBy=*/1);
+    declare(ring, /*filledBy=*/warps, /*emptiedBy=*/1);
   for (Ring &ring : columns)
     declare(ring, 0, 0);
   for (Ring &ring : exchanged)
     if (readsLater(ring))
-      declare(ring, /*filledBy=*/32 * warps, /*emptiedBy=*/warps);
+      declare(ring, /*filledBy=*/warps, /*emptiedBy=*/warps);
     else
       declareBuffer(ring);
   describeWindows();
