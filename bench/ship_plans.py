@@ -3,7 +3,11 @@
 
     ship_plans.py ATTUNE CACHE_DIR OUT.json      arch/plans/nvidia_h200.json is made by this on an H200
 
-Resumable: sizes that CACHE_DIR has measured are left out. At most 60 problems; the five quickest plans of each are kept.
+Resumable: sizes that CACHE_DIR has measured are left out. What is shipped already is kept by this before:
+
+    attune cache import arch/plans/nvidia_h200.json --cache-dir CACHE_DIR
+
+At most 90 problems; the three quickest plans of each are kept.
 """
 import subprocess
 import sys
@@ -15,7 +19,7 @@ def tokens(dim, length, count=16384, hidden=2048):
     return f"{max(1, count // length)},{heads},{heads},{length},{length},{dim},{dim}"
 
 
-# Variant, and sizes of one head dim.
+# Variant, and sizes of one head dim: of the forward pass, and of the backward pass.
 PROBLEMS = [
     ("causal", [*(tokens(64, length) for length in (512, 1024, 2048, 4096, 8192, 16384)), "1,8,8,1024,1024,64,64", "1,8,8,4096,4096,64,64"]),
     ("plain", [*(tokens(64, length) for length in (512, 1024, 2048, 4096)), "1,8,8,1024,1024,64,64", "128,12,12,197,197,64,64"]),
@@ -28,18 +32,21 @@ PROBLEMS = [
                            (176, (4096,)))
       for mask in ("causal", "plain")),
 ]
+BACKWARD = [(mask, [tokens(dim, length) for length in (512, 1024, 2048, 4096, 8192, 16384)]) for dim in (64, 128) for mask in ("causal", "plain")]
 
 
 def main():
     attune, cache, out = sys.argv[1:]
-    assert sum(len(shapes) for _, shapes in PROBLEMS) <= 60
-    for variant, shapes in PROBLEMS:
-        command = [attune, "tune", variant, "--cache-dir", cache, "--resume", "--top", "1"]
+    problems = [(variant, shapes, []) for variant, shapes in PROBLEMS]
+    problems += [(variant, shapes, ["--backward", "--candidates", "9", "--budget", "6"]) for variant, shapes in BACKWARD]
+    assert sum(len(shapes) for _, shapes, _ in problems) <= 90
+    for variant, shapes, flags in problems:
+        command = [attune, "tune", variant, *flags, "--cache-dir", cache, "--resume", "--top", "1"]
         for shape in shapes:
             command += ["--shape", shape]
         print(" ".join(command), flush=True)
         subprocess.run(command, check=True)
-    subprocess.run([attune, "cache", "export", out, "--cache-dir", cache, "--keep", "5"], check=True)
+    subprocess.run([attune, "cache", "export", out, "--cache-dir", cache, "--keep", "3"], check=True)
 
 
 if __name__ == "__main__":

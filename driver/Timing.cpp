@@ -118,7 +118,8 @@ double driver::median(std::span<const double> all) {
 }
 
 double driver::timeAgainst(std::span<const double> own, std::span<const double> winner) {
-  return median(own) * median(winner) / median(winner.first(std::min(own.size(), winner.size())));
+  const double slowdown = median(winner) / median(winner.first(std::min(own.size(), winner.size())));
+  return median(own) * std::max(1.0, slowdown);
 }
 
 std::vector<double> RaceTimes::compared() const {

@@ -318,14 +318,14 @@ Expected<size_t> TunedPlans::import(const std::string &text) const {
 // Measurements shipped with attune
 //===----------------------------------------------------------------------===//
 
-static constexpr std::string_view shippedText =
+static constexpr char shippedText[] =
 #include "driver/ShippedPlans.inc"
     ;
 
 const std::vector<TunedEntry> &attune::driver::shippedPlans() {
   // The text is parsed once. A test parses it, too, so that an invalid file is not shipped.
   static const auto *entries = [] {
-    Expected<std::vector<TunedEntry>> read = readEntries(std::string(shippedText));
+    Expected<std::vector<TunedEntry>> read = readEntries(std::string(shippedText, sizeof shippedText - 1));
     if (!read)
       logLine(LogLevel::Warning, "the plans that attune ships do not count: {}", read.error().message);
     return new std::vector<TunedEntry>(read ? std::move(*read) : std::vector<TunedEntry>());

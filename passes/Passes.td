@@ -527,7 +527,8 @@ def PipelineCopies : Pass<"tile-pipeline-copies", "::mlir::ModuleOp"> {
     Requires: layouts.
     Ensures: no `tile.load` to shared memory is left. Shared tiles are slots of rings. Every read follows a barrier, and
     that barrier follows a wait whose pending count is the number of groups committed after the group that the read
-    needs. The domain becomes bounds and a condition of `sched.for_tiles`, and a search (`sched.next_visible`) where the
+    needs. Loads outside of loops that follow each other have one such wait, where the first of their tiles is read. The domain becomes
+    bounds and a condition of `sched.for_tiles`, and a search (`sched.next_visible`) where the
     domain skips tiles. A ring that ops of stage 1 (`sched.at`) read is copied one tile less ahead.
     Why here: the tile loop is still one op, so that prologue, body and epilogue are made together.
     Before: `%k = tile.load %K[...]` in `tile.for_blocks`

@@ -15,7 +15,8 @@
 //
 // Some loads cannot run ahead: loads at a position that the loop computes, loads of one-stage rings that are read at
 // the same time, loads in a loop that holds another loop, and loads outside of loops. For these, all threads
-// synchronise, copy, wait and synchronise again.
+// synchronise and copy; before the first op that reads one of the tiles they wait and synchronise again. Loads that follow
+// each other are copied together.
 //
 // An op of stage N (`sched.at`) works on the tile of N iterations earlier (tile-pipeline-stages moves the op), so this
 // tile stays in shared memory for N more iterations. Copies into a ring that such ops read run N tiles less far ahead.
@@ -64,22 +65,65 @@ std::string nameOf(tile::LoadOp load) {
   return parameter ? parameter.getOwnName().str() : "a tile";
 }
 
-/// Replaces a load by a copy at the same position, which completes before the ops that follow.
-void copyInPlace(tile::LoadOp load) {
-  const bool inLoop = load->getParentOfType<tile::ForBlocksOp>() || load->getParentOfType<sched::ForTilesOp>();
-  tile::remark(tile::kernelAround(load),
-               "no computation overlaps the copy of " + nameOf(load) + ", which " +
-                   (inLoop ? "depends on what the loop computes" : "no loop follows that could wait for it"));
-  OpBuilder builder(load);
-  Location loc = load.getLoc();
-  Value buffer = makeRing(builder, load, 1), zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
+/// The first op of the block of `loads` that is, or contains, a reader of one of them.
+Operation *firstReader(ArrayRef<tile::LoadOp> loads) {
+  Operation *first = nullptr;
+  for (tile::LoadOp load : loads)
+    for (Operation *user : load->getUsers()) {
+      Operation *reader = load->getBlock()->findAncestorOpInBlock(*user);
+      if (reader && (!first || reader->isBeforeInBlock(first)))
+        first = reader;
+    }
+  return first;
+}
+
+/// Replaces loads, which stand one after the other, by copies at the same position. The copies complete before the first
+/// op that reads one of their tiles.
+void copyTogether(ArrayRef<tile::LoadOp> loads) {
+  Operation *reader = firstReader(loads);
+  if (!reader || reader == loads.back()->getNextNode()) {
+    const bool inLoop =
+        loads.front()->getParentOfType<tile::ForBlocksOp>() || loads.front()->getParentOfType<sched::ForTilesOp>();
+    for (tile::LoadOp load : loads)
+      tile::remark(tile::kernelAround(load),
+                   "no computation overlaps the copy of " + nameOf(load) + ", which " +
+                       (inLoop ? "depends on what the loop computes" : "no loop follows that could wait for it"));
+  }
+  tile::LoadOp firstLoad = loads.front();
+  OpBuilder builder(firstLoad);
+  Location loc = firstLoad.getLoc();
+  Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
+  SmallVector<Value> buffers;
+  for (tile::LoadOp load : loads)
+    buffers.push_back(makeRing(builder, load, 1));
   sched::BarrierOp::create(builder, loc);
-  sched::CopyTileOp::create(builder, loc, load.getView(), load.getIndices(), load.getLimit(), buffer, zero, Value());
+  builder.setInsertionPointAfter(loads.back());
+  for (size_t i = 0; i < loads.size(); ++i) {
+    tile::LoadOp load = loads[i];
+    sched::CopyTileOp::create(builder, loc, load.getView(), load.getIndices(), load.getLimit(), buffers[i], zero,
+                              Value());
+  }
   sched::CommitCopiesOp::create(builder, loc);
+  if (reader)
+    builder.setInsertionPoint(reader);
   sched::WaitCopiesOp::create(builder, loc, 0);
   sched::BarrierOp::create(builder, loc);
-  load.getResult().replaceAllUsesWith(sched::SlotOp::create(builder, loc, load.getResult().getType(), buffer, zero));
-  load.erase();
+  for (size_t i = 0; i < loads.size(); ++i) {
+    Value tile = loads[i]->getResult(0);
+    tile.replaceAllUsesWith(sched::SlotOp::create(builder, loc, cast<TileType>(tile.getType()), buffers[i], zero));
+    loads[i]->erase();
+  }
+}
+
+/// Replaces each of the loads by a copy at the same position; loads that follow each other are copied together.
+void copyInPlace(ArrayRef<tile::LoadOp> loads) {
+  while (!loads.empty()) {
+    size_t count = 1;
+    while (count < loads.size() && loads[count]->getPrevNode() == loads[count - 1])
+      ++count;
+    copyTogether(loads.take_front(count));
+    loads = loads.drop_front(count);
+  }
 }
 
 class LoopPipeliner {
@@ -102,7 +146,7 @@ public:
     if (placed && !here.empty())
       return here.front().emitOpError("goes by what the loop computes, and is awaited where it stands; "
                                       "leave out when the ops of the loop run");
-    llvm::for_each(here, copyInPlace);
+    copyInPlace(here);
     for (Ring &ring : rings)
       ring.buffer = makeRing(builder, ring.load, ring.stages);
     copiesOnce = !once.empty();
@@ -468,8 +512,11 @@ struct PipelineCopies : attune::impl::PipelineCopiesBase<PipelineCopies> {
       }
       eraseUnusedDomains(kernel);
       SmallVector<tile::LoadOp> rest;
-      kernel.walk([&](tile::LoadOp load) { rest.push_back(load); });
-      llvm::for_each(llvm::make_filter_range(rest, isCopied), copyInPlace);
+      kernel.walk([&](tile::LoadOp load) {
+        if (isCopied(load))
+          rest.push_back(load);
+      });
+      copyInPlace(rest);
     }
   }
 };

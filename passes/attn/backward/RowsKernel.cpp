@@ -68,13 +68,15 @@ void writeRowsKernel(KernelFrame &frame) {
   BackwardProgram &program = frame.program;
   Value q0 = placeRows(frame);
   const SmallVector<Value, 3> at{frame.b, frame.h, q0};
-  if (program.accumulatesDq()) {
+  Value sums = program.accumulatesDq() ? frame.sumsOfQueries() : Value();
+  auto clearSums = [&] {
+    if (!sums)
+      return;
     frame.zero = frame.constant(0);
-    Value sums = frame.sumsOfQueries();
     frame.store(frame.zeros("dq", "q", "d"), sums, at, frame.axisExtent("q", "Sq"));
-  }
+  };
   if (!program.hasStatistics())
-    return;
+    return clearSums();
   Value o = frame.input("o", {"h", "q", "dv"}), gradient = frame.input("do", {"h", "q", "dv"}),
         lse = frame.rows("lse", OperandRole::In);
   Value ofLse = frame.op.getGradients()->getLse() ? frame.rows("dlse", OperandRole::In) : Value();
@@ -83,6 +85,7 @@ void writeRowsKernel(KernelFrame &frame) {
   Value limit = frame.values.Sq = frame.axisExtent("q", "Sq");
   Value oTile = frame.load("o_tile", "q", "dv", o, at, limit, 1);
   Value doTile = frame.load("do_tile", "q", "dv", gradient, at, limit, 1);
+  clearSums(); // while O and dO are copied
   Value product = frame.map("o_do", frame.headTile("q", "dv"), {oTile, doTile},
                             [&](ValueRange x) { return frame.multiply(x[0], x[1]); });
   const TileType rows = frame.vectorOf("q");

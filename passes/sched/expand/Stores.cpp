@@ -27,7 +27,8 @@ LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
 }
 
 bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
-  return specialized && !kernel->hasAttr(sched::persistentAttr) && !inShared(op.getTile()) &&
+  const bool isOneValue = op.getTile().getDefiningOp<tile::SplatOp>() != nullptr;
+  return (isOneValue || (specialized && !kernel->hasAttr(sched::persistentAttr))) && !inShared(op.getTile()) &&
          op.getView().getType().getElementType().isF32() && hasPairs(buffers.lookup(op.getTile()), op.getView());
 }
 
