@@ -77,8 +77,8 @@ static Go waitFor(Machine &machine, Warp &warp, const Step &step, bool full) {
 Go sim::acquire(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, false); }
 Go sim::wait(Machine &machine, Warp &warp, const Step &step) { return waitFor(machine, warp, step, true); }
 
-/// Reports an error where a single lane of `arriving` arrives after other lanes of its warp have stored to shared memory:
-/// the arrival of one lane does not publish the stores of other lanes.
+/// Reports an error where a single lane of `arriving` arrives after other lanes of its warp have stored to shared
+/// memory: the arrival of one lane does not publish the stores of other lanes.
 static bool arriveForOwn(Machine &machine, Warp &warp, const Step &step, uint32_t arriving) {
   if (__builtin_popcount(arriving) == 1 && (warp.stored & ~arriving))
     machine.fail(

@@ -15,8 +15,8 @@
 //
 // Some loads cannot run ahead: loads at a position that the loop computes, loads of one-stage rings that are read at
 // the same time, loads in a loop that holds another loop, and loads outside of loops. For these, all threads
-// synchronise and copy; before the first op that reads one of the tiles they wait and synchronise again. Loads that follow
-// each other are copied together.
+// synchronise and copy; before the first op that reads one of the tiles they wait and synchronise again. Loads that
+// follow each other are copied together.
 //
 // An op of stage N (`sched.at`) works on the tile of N iterations earlier (tile-pipeline-stages moves the op), so this
 // tile stays in shared memory for N more iterations. Copies into a ring that such ops read run N tiles less far ahead.
@@ -77,8 +77,8 @@ Operation *firstReader(ArrayRef<tile::LoadOp> loads) {
   return first;
 }
 
-/// Replaces loads, which stand one after the other, by copies at the same position. The copies complete before the first
-/// op that reads one of their tiles.
+/// Replaces loads, which stand one after the other, by copies at the same position. The copies complete before the
+/// first op that reads one of their tiles.
 void copyTogether(ArrayRef<tile::LoadOp> loads) {
   Operation *reader = firstReader(loads);
   if (!reader || reader == loads.back()->getNextNode()) {

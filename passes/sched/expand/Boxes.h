@@ -73,8 +73,8 @@ protected:
   LogicalResult storeByEngine(tile::StoreOp op, bool another);
   /// A shared buffer that the tile `output` may overwrite, or null; no other output gets the same buffer. Always null
   /// if the output is stored repeatedly (isRepeated). The buffer is that of a product's left operand of which each
-  /// warpgroup has read only its own rows. If shared memory has no room for a buffer of the output alone, it may also be
-  /// a ring (circular buffer) for whose last tiles the role then waits until other warps have stored them.
+  /// warpgroup has read only its own rows. If shared memory has no room for a buffer of the output alone, it may also
+  /// be a ring (circular buffer) for whose last tiles the role then waits until other warps have stored them.
   Value takeFreeBuffer(TileType output);
   /// Whether a buffer of the given type fits in shared memory in addition to all buffers so far.
   bool hasRoomFor(TileType type);
@@ -102,8 +102,9 @@ protected:
   /// Each warpgroup writes its own rows of the tile to shared memory. If the store is repeated, the warpgroup first waits
   /// until TMA has read the previous boxes.
   void writeBoxes(const Output &output);
-  /// Makes what writeBoxes has written visible to TMA, synchronises the warps of a warpgroup, and has the warpgroup's first
-  /// thread start the stores. The thread waits until TMA has read the boxes: here, or at the end of the warp role if the store is repeated.
+  /// Makes what writeBoxes has written visible to TMA, synchronises the warps of a warpgroup, and has the warpgroup's
+  /// first thread start the stores. The thread waits until TMA has read the boxes: here, or at the end of the warp role
+  /// if the store is repeated.
   void issueOutputs();
   /// Stores a warpgroup's 64 rows by TMA, from row `sharedRow` of the stage in shared memory to `at` (batch, head, row)
   /// of the view. If warpgroups split the columns, `ownColumn` is the warpgroup's first column, else null.
