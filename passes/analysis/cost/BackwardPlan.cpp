@@ -220,7 +220,8 @@ static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan
   const int64_t e = request.elementBytes;
   const int64_t ofKeys = boxRowBytesOf(of, e, request.keyLengths),
                 ofQueries = boxRowBytesOf(of, e, request.queryLengths);
-  // dK is stored through the bytes of V, and dV through those of dQ, if their panels are equal.
+  // If their panels are equal, dK is stored through the bytes of V, and dV through those of dQ where shared memory has no
+  // room for dV alone (tile-to-sched).
   const bool isSame = of.d == of.dv;
   const bool dkOverV = isSame && panelOf(of.dv, e, request.keyLengths) == panelOf(of.d, e),
              dvOverDq = isSame && panelOf(of.d, 4) == panelOf(of.dv, e);

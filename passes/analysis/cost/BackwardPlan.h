@@ -40,7 +40,7 @@
 //     2 * tileQ * tileK * e                    two stages of dS, which the warpgroups exchange
 //     tileQ * pad16(D) * 4                     dQ of one tile
 //     stages * vectors * tileQ * 4             LSE, delta and other vectors
-//     tileK * (pad16(D) + pad16(Dv)) * e       dK and dV before their stores; if D = Dv, they reuse V and dQ instead
+//     tileK * (pad16(D) + pad16(Dv)) * e       dK and dV before their stores; if D = Dv, they can reuse V and dQ
 //     tileQ * tileK * biasBytes                one stage of each dense bias that TMA copies (stageBiases), if it fits
 //
 // If a tile of queries has fewer than 64 rows for each warpgroup, the warpgroups split dQ by columns. Each warpgroup
