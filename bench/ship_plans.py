@@ -3,7 +3,7 @@
 
     ship_plans.py ATTUNE CACHE_DIR OUT.json      arch/plans/nvidia_h200.json is made by this on an H200
 
-Resumable: sizes that CACHE_DIR has measured are left out. What is shipped already is kept by this before:
+Resumable: sizes that CACHE_DIR has measured are left out. To keep the plans that are shipped now, import them first:
 
     attune cache import arch/plans/nvidia_h200.json --cache-dir CACHE_DIR
 

@@ -27,7 +27,8 @@ function(attune_precompiled name)
   target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/Precompiled.h)
 endfunction()
 
-# As in MLIR itself, nothing that compiles kernels throws or asks for a type at run time: a sixth less code. Tests do.
+# Like MLIR itself, the libraries that compile kernels neither throw exceptions nor use run-time type information, which makes
+# their code a sixth smaller. Tests use both.
 set(attune_mlir_options -fno-exceptions -fno-rtti)
 attune_precompiled(attune_pch ${attune_mlir_options})
 if(ATTUNE_TESTS)

@@ -65,7 +65,7 @@ Expected<RaceTimes> race(size_t count, const std::function<bool(size_t)> &stays,
 /// early; they were taken interleaved with the first times of `winner`. A GPU near its power limit slows down during a
 /// race, so `own` is scaled by the ratio of the winner's median over all launches to its median over these first
 /// launches. A ratio below 1 says that the first launches of the winner were disturbed, and scales nothing: the kernel
-/// that left would otherwise seem quicker than it was.
+/// that left would otherwise seem quicker than it was. Its time is then an upper bound.
 double timeAgainst(std::span<const double> own, std::span<const double> winner);
 
 /// Of an even count the mean of the two in the middle. Precondition: there are values.

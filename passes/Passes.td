@@ -710,8 +710,8 @@ def TileToSched : Pass<"tile-to-sched", "::mlir::ModuleOp"> {
   let description = [{
     Requires: layouts, and copies that are pipelined.
     Ensures: each kernel is a `sched.kernel` whose ops are single instructions, loops and scalar arithmetic. Tiles are buffers, and a result reuses the buffer
-    of an operand that has no later reader. A tile that TMA stores from shared memory lies in a buffer that has no later reader, or in one of its own; in a ring
-    whose tiles other warps store, for which it must wait, only where the budget leaves no room. From sm_90 on, each dependent kernel of a launch waits for the kernel before itself (`sched.wait_launch`), and that
+    of an operand that has no later reader. A tile that TMA stores goes to shared memory that nothing reads later: to an operand's buffer, to a buffer of its own or,
+    where the budget leaves no room for one, to a ring whose tiles other warps store, after a wait for these stores. From sm_90 on, each dependent kernel of a launch waits for the kernel before itself (`sched.wait_launch`), and that
     kernel lets it start early (`sched.start_next_launch`).
     Why here: all decisions on whole tiles have been made.
     Before: `%s = tile.mma %q, %k`

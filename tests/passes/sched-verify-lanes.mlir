@@ -582,3 +582,54 @@ sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16)
     sched.release %ring[%c0] : !sched.ring<1>
   }
 }
+
+// -----
+
+sched.kernel @kernel(k: in [b, hkv, k, d 64] bf16, o: out [b, h, q, dv 64] bf16) grid [b, h, q by 64] arch "sm_90a" threads 64 blocks_per_sm 1 shared_bytes 49152 dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %true = arith.constant true
+  %O = tile.param "o" : !tile.view<4, bf16>
+  %o_map = sched.tensor_map %O swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %out = sched.shared "o_tile" at 8192 : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>
+  %c64 = arith.constant 64 : i32
+  %block = sched.block_id : i32
+  %q0 = arith.muli %block, %c64 : i32
+  %ring = sched.ring "ring" at 40960 filled_by 1 emptied_by 1 : !sched.ring<1>
+  %thread = sched.thread_id : i32
+  %first = arith.cmpi eq, %thread, %c0 : i32
+  scf.if %first {
+    sched.init_ring %ring : !sched.ring<1>
+    sched.fence_init
+  }
+  sched.barrier
+  sched.role "producer" warps 1 {
+    sched.acquire %ring[%c0] phase %c0 : !sched.ring<1>
+    sched.store_shared %c0, %out[%c0, %c0, %c0] : i32, !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>
+    sched.fence_async
+    sched.sync_lanes
+    %elected_commit = sched.elect
+    scf.if %elected_commit {
+      // expected-error @below {{'sched.commit' op is for whole warps and stands in a branch that 1 of the 32 lanes take}}
+      // expected-note @below {{with Sq 65 and Sk 0, in block 0 of 2, warp 0 of producer}}
+      sched.commit %ring[%c0] by_warp : !sched.ring<1>
+    }
+    sched.acquire %ring[%c0] phase %c1 : !sched.ring<1>
+    sched.store_shared %c0, %out[%c0, %c0, %c0] : i32, !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>
+    sched.fence_async
+    sched.commit %ring[%c0] by_warp : !sched.ring<1>
+  }
+  sched.role "consumer" warps 1 {
+    sched.wait %ring[%c0] phase %c0 : !sched.ring<1>
+    %elected = sched.elect
+    scf.if %elected {
+      sched.store_box %out[%c0, %c0] to %o_map[%c0, %c0, %q0, %c0] : !tile.tile<stage 1 x q 64 x dv 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+      sched.commit_boxes
+      sched.wait_boxes pending 0
+    }
+    sched.sync_lanes
+    sched.release %ring[%c0] : !sched.ring<1>
+    sched.wait %ring[%c0] phase %c1 : !sched.ring<1>
+    sched.release %ring[%c0] : !sched.ring<1>
+  }
+}

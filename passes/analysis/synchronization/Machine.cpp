@@ -96,9 +96,10 @@ Machine::Go Machine::advance(Warp &warp) {
   return go;
 }
 
-/// Whether all 32 lanes of a warp must execute the op together.
-static bool isForWarps(Action action) {
-  return action == Action::Release || (action >= Action::Barrier && action <= Action::ArriveWarps) ||
+/// Whether all 32 lanes of a warp must execute the op together. `number` is the step's: 1 for a commit by the warp.
+static bool isForWarps(Action action, int64_t number) {
+  return action == Action::Release || (action == Action::Commit && number == 1) ||
+         (action >= Action::Barrier && action <= Action::ArriveWarps) ||
          (action >= Action::CommitCopies && action <= Action::WaitCopies) ||
          (action >= Action::Multiply && action < Action::Touch);
 }
@@ -106,7 +107,7 @@ static bool isForWarps(Action action) {
 Machine::Go Machine::step(Warp &warp, const Step &step) {
   if (step.action <= Action::End)
     return control(warp, step);
-  if (warp.mask != ~0u && isForWarps(step.action))
+  if (warp.mask != ~0u && isForWarps(step.action, step.number))
     return fail(&warp, step.op,
                 "is for whole warps and stands in a branch that " + Twine(llvm::popcount(warp.mask)) +
                     " of the 32 lanes take");

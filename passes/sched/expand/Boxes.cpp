@@ -175,7 +175,7 @@ bool Boxes::isRepeated() {
   return kernel->hasAttr(sched::persistentAttr) || isa<sched::ForTilesOp>(builder.getInsertionBlock()->getParentOp());
 }
 
-Value Boxes::takeFreeBuffer(TileType output) {
+Value Boxes::takeFreeBuffer(TileType output, int64_t laterBytes) {
   if (isRepeated())
     return {};
   auto isFree = [&](Value buffer) {
@@ -196,21 +196,29 @@ Value Boxes::takeFreeBuffer(TileType output) {
     leftBuffers.remove(smallest);
     return smallest;
   }
-  if (!hasRoomFor(output))
+  if (!hasRoomFor(output, laterBytes))
     for (Value &buffer : storedBuffers)
       if (isFree(buffer))
         return std::exchange(buffer, {});
   return {};
 }
 
-bool Boxes::hasRoomFor(TileType type) {
+SmallVector<tile::StoreOp> Boxes::laterStores(tile::StoreOp op) {
+  SmallVector<tile::StoreOp> stores;
+  for (Operation *next = op->getNextNode(); next; next = next->getNextNode())
+    if (auto store = dyn_cast<tile::StoreOp>(next))
+      stores.push_back(store);
+  return stores;
+}
+
+bool Boxes::hasRoomFor(TileType type, int64_t laterBytes) {
   const ArchInfo *info = findArch(arch);
   if (!info)
     return false;
   auto bytesOf = [](TileType type) {
     return int64_t(llvm::alignTo(type.bytes(), type.getLayout() ? sched::swizzledAlignment : 128));
   };
-  int64_t bytes = bytesOf(type);
+  int64_t bytes = bytesOf(type) + laterBytes;
   kernelBody().walk([&](Operation *op) {
     if (auto buffer = dyn_cast<sched::SharedOp>(op); buffer && !buffer.getOver())
       bytes += bytesOf(buffer.getResult().getType());
@@ -237,12 +245,17 @@ void Boxes::dropAcquires() {
   }
 }
 
-LogicalResult Boxes::storeByEngine(tile::StoreOp op, bool another) {
+LogicalResult Boxes::storeByEngine(tile::StoreOp op, StorePlace place) {
   Value buffer = buffers.lookup(op.getTile());
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
   TileType sharedType = stagedType(stacked(type), element);
-  Value near = leftBuffers.empty() ? Value() : leftBuffers.back(), over = takeFreeBuffer(sharedType), shared;
+  Value near = leftBuffers.empty() ? Value() : leftBuffers.back(), shared;
+  int64_t laterBytes = 0;
+  for (tile::StoreOp later : laterStores(op))
+    if (later.getTile().getType().rank() == 2)
+      laterBytes += stagedType(stacked(later.getTile().getType()), later.getView().getType().getElementType()).bytes();
+  Value over = takeFreeBuffer(sharedType, laterBytes);
   {
     OpBuilder::InsertionGuard guard(builder);
     if (over)
@@ -257,9 +270,9 @@ LogicalResult Boxes::storeByEngine(tile::StoreOp op, bool another) {
   for (Value index : op.getIndices())
     output.at.push_back(mapping.lookup(index));
   writeBoxes(output);
-  if (another)
+  if (place == StorePlace::Together)
     return success();
-  if (!isRepeated())
+  if (place == StorePlace::Last && !isRepeated())
     dropAcquires();
   issueOutputs();
   return success();
@@ -296,6 +309,7 @@ void Boxes::writeBoxes(const Output &output) {
 }
 
 void Boxes::issueOutputs() {
+  const bool again = isRepeated();
   sched::FenceAsyncOp::create(builder, loc);
   sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);
   Value first = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rem(thread, 128), i32(0));
@@ -306,7 +320,7 @@ void Boxes::issueOutputs() {
       storeBoxes(output.boxes, row, {output.at[0], output.at[1], add(output.at[2], warpgroupRow(held))}, ownColumn);
     }
     sched::CommitBoxesOp::create(builder, loc);
-    if (!isRepeated())
+    if (!again)
       sched::WaitBoxesOp::create(builder, loc, 0);
   });
   outputs.clear();

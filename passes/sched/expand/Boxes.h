@@ -66,18 +66,26 @@ protected:
   void scatterBoxes(tile::ScatterOp op);
   /// Whether a `tile.scatter` stores by TMA the shared tile that `exchange` writes.
   static bool isTakenByEngine(sched::ExchangeOp exchange);
+  /// Where a store by TMA stands among the stores of its IR block.
+  enum class StorePlace {
+    Together, ///< a store of the same kind follows at once: TMA starts the boxes of both, and one wait serves both
+    Alone,
+    Last ///< no store follows in the IR block
+  };
   /// Stores a register tile by TMA. Each warpgroup first writes its own rows to shared memory, over a buffer that has
   /// no later reader (takeFreeBuffer) or to a buffer of the output alone. In a persistent block the warpgroup first
   /// waits until TMA has read the previous output from that buffer.
-  /// With `another` such store right after, TMA starts the boxes of both together, so that one wait serves both.
-  LogicalResult storeByEngine(tile::StoreOp op, bool another);
+  LogicalResult storeByEngine(tile::StoreOp op, StorePlace place);
   /// A shared buffer that the tile `output` may overwrite, or null; no other output gets the same buffer. Always null
   /// if the output is stored repeatedly (isRepeated). The buffer is that of a product's left operand of which each
   /// warpgroup has read only its own rows. If shared memory has no room for a buffer of the output alone, it may also
   /// be a ring (circular buffer) for whose last tiles the role then waits until other warps have stored them.
-  Value takeFreeBuffer(TileType output);
-  /// Whether a buffer of the given type fits in shared memory in addition to all buffers so far.
-  bool hasRoomFor(TileType type);
+  /// `laterBytes`: what the stores after it would take in buffers of their own.
+  Value takeFreeBuffer(TileType output, int64_t laterBytes);
+  /// The stores after `op` in its IR block.
+  static SmallVector<tile::StoreOp> laterStores(tile::StoreOp op);
+  /// Whether a buffer of the given type fits in shared memory, in addition to all buffers so far and `laterBytes`.
+  bool hasRoomFor(TileType type, int64_t laterBytes);
   /// Erases the waits after the last loop until other warps have stored the tiles of a ring, unless an output has taken
   /// the memory of a ring. No later output takes it then.
   void dropAcquires();
