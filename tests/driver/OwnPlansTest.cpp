@@ -243,6 +243,16 @@ TEST_CASE("dK and V of unlike panels have a place each") {
               "sm_90a");
 }
 
+TEST_CASE("dK and dV that dropout scales have a place each") {
+  // A product with dropout's factor stands between their stores.
+  for (const char *score : {"s", "s + bias[h, q, k]"})
+    for (auto [headDim, headDimV] : {std::pair(64, 64), {128, 128}, {64, 128}, {128, 64}, {96, 96}}) {
+      Variant variant = variantOf("", score, bf16);
+      variant.dropout(0.1f);
+      schedules(variant, {.dtype = bf16, .headDim = headDim, .headDimV = headDimV, .gradients = Gradients{}}, "sm_90a");
+    }
+}
+
 TEST_CASE("plans of the compiler's own lead to schedules for random variants") {
   for (uint64_t seed = 0; seed < 200; seed += sampleStep(23)) {
     const reference::RandomCase random = reference::randomCase(seed);
