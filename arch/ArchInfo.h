@@ -84,6 +84,10 @@ struct ArchInfo {
   /// Whether kernels can have producer warps: these copy by TMA for warpgroups whose products are asynchronous.
   bool hasProducers() const { return tma && movesRegisters && products(Issuer::Warpgroup); }
 
+  /// The most bytes of shared memory per block with which `blocks` blocks fit on one SM.
+  int64_t sharedBytesOfEach(int64_t blocks) const {
+    return int64_t(sharedBytesPerSM) / blocks - int64_t(sharedReservedPerBlock);
+  }
   /// How many blocks of these sizes fit on one SM; 0 if not even one fits. Registers are allocated per warp
   /// in units of 256, shared memory in units of 128 bytes.
   int blocksPerSM(int threads, int registersPerThread, size_t sharedBytes) const;

@@ -11,8 +11,8 @@ def RingOp : SchedOp<"ring", [Effects]> {
   let description = [{
     The barriers start at `offset` bytes, a multiple of 8: a full and an empty barrier for each stage. A stage is full
     after `filled_by` arrivals (one by each thread that executes `sched.commit` or `sched.expect_bytes`, or by each warp
-    that executes `sched.commit` with `by_warp`) and after all expected bytes have been copied. A stage is empty after `emptied_by` arrivals (one by each warp that executes
-    `sched.release`, or by each of its lanes with `by_lanes`).
+    that executes `sched.commit` with `by_warp`) and after all expected bytes have been copied. A stage is empty after
+    `emptied_by` arrivals (one by each warp that executes `sched.release`, or by each of its lanes with `by_lanes`).
 
     ```mlir
     %kr = sched.ring "k" at 98304 filled_by 1 emptied_by 8 : !sched.ring<2>

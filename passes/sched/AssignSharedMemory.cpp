@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ir/sched/SwizzledLayout.h"
 #include "passes/Passes.h"
 #include "passes/analysis/dataflow/Lifetimes.h"
 
@@ -20,9 +19,7 @@ using namespace attune;
 
 namespace {
 
-int64_t alignmentOf(sched::SharedOp buffer) {
-  return buffer.getResult().getType().getLayout() ? sched::swizzledAlignment : 128;
-}
+int64_t alignmentOf(sched::SharedOp buffer) { return sharedAlignment(buffer.getResult().getType()); }
 
 struct AssignSharedMemory : attune::impl::AssignSharedMemoryBase<AssignSharedMemory> {
   using AssignSharedMemoryBase::AssignSharedMemoryBase;

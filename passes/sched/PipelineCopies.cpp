@@ -37,6 +37,7 @@
 #include "passes/Cloning.h"
 #include "passes/Passes.h"
 #include "passes/analysis/copies/CopiedTiles.h"
+#include "passes/analysis/dataflow/BlockDependences.h"
 #include "passes/analysis/mask/TileSequence.h"
 
 namespace attune {
@@ -65,22 +66,13 @@ std::string nameOf(tile::LoadOp load) {
   return parameter ? parameter.getOwnName().str() : "a tile";
 }
 
-/// The first op of the block of `loads` that is, or contains, a reader of one of them.
-Operation *firstReader(ArrayRef<tile::LoadOp> loads) {
-  Operation *first = nullptr;
-  for (tile::LoadOp load : loads)
-    for (Operation *user : load->getUsers()) {
-      Operation *reader = load->getBlock()->findAncestorOpInBlock(*user);
-      if (reader && (!first || reader->isBeforeInBlock(first)))
-        first = reader;
-    }
-  return first;
-}
-
 /// Replaces loads, which stand one after the other, by copies at the same position. The copies complete before the
 /// first op that reads one of their tiles.
 void copyTogether(ArrayRef<tile::LoadOp> loads) {
-  Operation *reader = firstReader(loads);
+  SmallVector<Value> tiles;
+  for (tile::LoadOp load : loads)
+    tiles.push_back(load.getResult());
+  Operation *reader = firstReader(tiles, *loads.front()->getBlock());
   if (!reader || reader == loads.back()->getNextNode()) {
     const bool inLoop =
         loads.front()->getParentOfType<tile::ForBlocksOp>() || loads.front()->getParentOfType<sched::ForTilesOp>();
@@ -109,8 +101,8 @@ void copyTogether(ArrayRef<tile::LoadOp> loads) {
   sched::WaitCopiesOp::create(builder, loc, 0);
   sched::BarrierOp::create(builder, loc);
   for (size_t i = 0; i < loads.size(); ++i) {
-    Value tile = loads[i]->getResult(0);
-    tile.replaceAllUsesWith(sched::SlotOp::create(builder, loc, cast<TileType>(tile.getType()), buffers[i], zero));
+    auto type = cast<TileType>(tiles[i].getType());
+    tiles[i].replaceAllUsesWith(sched::SlotOp::create(builder, loc, type, buffers[i], zero));
     loads[i]->erase();
   }
 }

@@ -130,8 +130,7 @@ private:
 
   /// Whether two thread blocks fit on a multiprocessor if each has `more` additional bytes of shared memory.
   bool isShared(const Plan &plan, int64_t more = 0) const {
-    const auto each = int64_t(arch.sharedBytesPerSM / 2 - arch.sharedReservedPerBlock);
-    return sharedBytes(plan) + more <= std::min(budget, each);
+    return sharedBytes(plan) + more <= std::min(budget, arch.sharedBytesOfEach(2));
   }
 
   bool hasRoom(const Plan &plan, int64_t more = 0) const {
@@ -256,7 +255,7 @@ static std::optional<Plan> makeWarpgroupPlan(const WarpgroupTiles &tiles, const 
 /// The most bytes of shared memory, up to `budget`, that a thread block may use so that the plan's blocksPerSm blocks
 /// fit on a multiprocessor.
 static int64_t mostSharedBytes(const ArchInfo &arch, const Plan &plan, int64_t budget) {
-  return std::min(budget, int64_t(arch.sharedBytesPerSM / plan.blocksPerSm - arch.sharedReservedPerBlock));
+  return std::min(budget, arch.sharedBytesOfEach(plan.blocksPerSm));
 }
 
 /// The plans with the tile sizes in `candidates` for which `fits` holds, in the order of `candidates`. For each tile

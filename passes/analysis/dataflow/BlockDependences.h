@@ -19,6 +19,17 @@
 
 namespace attune {
 
+/// The first op of the IR block `block` that is, or contains, a reader of one of `values`; null if there is none.
+inline mlir::Operation *firstReader(mlir::ValueRange values, mlir::Block &block) {
+  mlir::Operation *first = nullptr;
+  for (mlir::Value value : values)
+    for (mlir::Operation *user : value.getUsers())
+      if (mlir::Operation *reader = block.findAncestorOpInBlock(*user);
+          reader && (!first || reader->isBeforeInBlock(first)))
+        first = reader;
+  return first;
+}
+
 class BlockDependences {
 public:
   explicit BlockDependences(mlir::Block &block) : block(block) {

@@ -7,8 +7,12 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
+#include "ir/sched/SwizzledLayout.h"
 
 namespace attune {
+
+/// The alignment in bytes of a shared buffer of the given type.
+inline int64_t sharedAlignment(tile::TileType type) { return type.getLayout() ? sched::swizzledAlignment : 128; }
 
 /// The op after which the shared memory that the asynchronous op `read` reads is free: the wait that completes the
 /// group of `read`. If no such wait follows in the IR block that commits the group, the result is that block's last op.

@@ -161,7 +161,7 @@ Machine::Go Machine::arrive(Warp &warp, const Step &step, bool full, int64_t cou
   const unsigned component = full ? components.full(step.ring, stage) : components.empty(step.ring, stage);
   const char *does = full ? "fills " : "releases ";
   // One lane arrives for its warp (arrive_as_warp), or each active lane arrives.
-  const bool asWarp = step.action == Action::Commit ? step.number == 1 : step.action == Action::Release && count == 1;
+  const bool asWarp = step.number == 1 && (step.action == Action::Commit || step.action == Action::Release);
   const uint32_t arriving = asWarp ? 1u : warp.mask;
   if (full && llvm::popcount(arriving) == 1 && (warp.stored & ~arriving))
     return fail(&warp, step.op,

@@ -11,9 +11,9 @@
 #include "passes/sched/expand/Boxes.h"
 
 #include "arch/ArchInfo.h"
-#include "ir/sched/SwizzledLayout.h"
 #include "passes/analysis/copies/StoredTiles.h"
 #include "passes/analysis/copies/TilesInEights.h"
+#include "passes/analysis/dataflow/Lifetimes.h"
 
 #include <numeric>
 
@@ -215,9 +215,7 @@ bool Boxes::hasRoomFor(TileType type, int64_t laterBytes) {
   const ArchInfo *info = findArch(arch);
   if (!info)
     return false;
-  auto bytesOf = [](TileType type) {
-    return int64_t(llvm::alignTo(type.bytes(), type.getLayout() ? sched::swizzledAlignment : 128));
-  };
+  auto bytesOf = [](TileType type) { return int64_t(llvm::alignTo(type.bytes(), sharedAlignment(type))); };
   int64_t bytes = bytesOf(type) + laterBytes;
   kernelBody().walk([&](Operation *op) {
     if (auto buffer = dyn_cast<sched::SharedOp>(op); buffer && !buffer.getOver())
@@ -225,8 +223,8 @@ bool Boxes::hasRoomFor(TileType type, int64_t laterBytes) {
     if (auto ring = dyn_cast<sched::RingOp>(op))
       bytes += ring.getResult().getType().bytes();
   });
-  const auto ofBlock = int64_t(info->sharedBytesPerSM / plan.getBlocksPerSm() - info->sharedReservedPerBlock);
-  return bytes <= std::min(sramBudget ? sramBudget : int64_t(info->sharedBytesPerBlock), ofBlock);
+  const int64_t budget = sramBudget ? sramBudget : int64_t(info->sharedBytesPerBlock);
+  return bytes <= std::min(budget, info->sharedBytesOfEach(plan.getBlocksPerSm()));
 }
 
 void Boxes::dropAcquires() {
@@ -245,16 +243,17 @@ void Boxes::dropAcquires() {
   }
 }
 
-LogicalResult Boxes::storeByEngine(tile::StoreOp op, StorePlace place) {
+LogicalResult Boxes::storeByEngine(tile::StoreOp op, bool another) {
   Value buffer = buffers.lookup(op.getTile());
   auto type = cast<TileType>(op.getTile().getType());
   Type element = cast<tile::ViewType>(op.getView().getType()).getElementType();
   TileType sharedType = stagedType(stacked(type), element);
   Value near = leftBuffers.empty() ? Value() : leftBuffers.back(), shared;
   int64_t laterBytes = 0;
-  for (tile::StoreOp later : laterStores(op))
-    if (later.getTile().getType().rank() == 2)
-      laterBytes += stagedType(stacked(later.getTile().getType()), later.getView().getType().getElementType()).bytes();
+  const SmallVector<tile::StoreOp> later = laterStores(op);
+  for (tile::StoreOp store : later)
+    if (TileType stored = store.getTile().getType(); stored.rank() == 2)
+      laterBytes += stagedType(stacked(stored), store.getView().getType().getElementType()).bytes();
   Value over = takeFreeBuffer(sharedType, laterBytes);
   {
     OpBuilder::InsertionGuard guard(builder);
@@ -270,9 +269,9 @@ LogicalResult Boxes::storeByEngine(tile::StoreOp op, StorePlace place) {
   for (Value index : op.getIndices())
     output.at.push_back(mapping.lookup(index));
   writeBoxes(output);
-  if (place == StorePlace::Together)
+  if (another)
     return success();
-  if (place == StorePlace::Last && !isRepeated())
+  if (later.empty() && !isRepeated())
     dropAcquires();
   issueOutputs();
   return success();

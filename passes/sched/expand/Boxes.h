@@ -66,16 +66,11 @@ protected:
   void scatterBoxes(tile::ScatterOp op);
   /// Whether a `tile.scatter` stores by TMA the shared tile that `exchange` writes.
   static bool isTakenByEngine(sched::ExchangeOp exchange);
-  /// Where a store by TMA stands among the stores of its IR block.
-  enum class StorePlace {
-    Together, ///< a store of the same kind follows at once: TMA starts the boxes of both, and one wait serves both
-    Alone,
-    Last ///< no store follows in the IR block
-  };
   /// Stores a register tile by TMA. Each warpgroup first writes its own rows to shared memory, over a buffer that has
   /// no later reader (takeFreeBuffer) or to a buffer of the output alone. In a persistent block the warpgroup first
   /// waits until TMA has read the previous output from that buffer.
-  LogicalResult storeByEngine(tile::StoreOp op, StorePlace place);
+  /// With `another` such store right after, TMA starts the boxes of both together, so that one wait serves both.
+  LogicalResult storeByEngine(tile::StoreOp op, bool another);
   /// A shared buffer that the tile `output` may overwrite, or null; no other output gets the same buffer. Always null
   /// if the output is stored repeatedly (isRepeated). The buffer is that of a product's left operand of which each
   /// warpgroup has read only its own rows. If shared memory has no room for a buffer of the output alone, it may also

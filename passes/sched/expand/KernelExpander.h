@@ -175,7 +175,8 @@ private:
   bool isStoredByEngine(tile::StoreOp op);
   LogicalResult expandOp(sched::WriteTileOp op);
   /// Whether each lane stores its pairs of columns of a float32 tile from registers to global memory. The four lanes of
-  /// a row write whole sectors of 32 bytes, and the output takes no shared memory.
+  /// a row write whole sectors of 32 bytes, and the output takes no shared memory. Kernels with roles store so, and all
+  /// kernels a tile whose elements are one value.
   bool isStoredInPairs(tile::StoreOp op);
   /// Stores each element, or pair of columns, by the first lane that holds it (isWriter). Used for vectors, for tiles
   /// that isStoredInPairs accepts, and for views whose last axis has no fixed size.

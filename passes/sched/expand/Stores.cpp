@@ -11,10 +11,7 @@ LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
   tile::OperandAttr operand = tile::operandOf(op.getView());
   if (isStoredByEngine(op)) {
     auto next = dyn_cast_or_null<tile::StoreOp>(op->getNextNode());
-    const bool together = next && !isRepeated() && isStoredByEngine(next);
-    return storeByEngine(op, together                  ? StorePlace::Together
-                             : laterStores(op).empty() ? StorePlace::Last
-                                                       : StorePlace::Alone);
+    return storeByEngine(op, /*another=*/next && !isRepeated() && isStoredByEngine(next));
   }
   auto store = [&] {
     if (type.rank() == 1 || !operand.isTiled() || isStoredInPairs(op))

@@ -1,5 +1,6 @@
 //===- Exchanges.cpp - Barriers between the write and the reads of a tile that warps exchange in shared memory ===//
 
+#include "passes/analysis/dataflow/BlockDependences.h"
 #include "passes/sched/NamedBarriers.h"
 #include "passes/sched/pipeline/Stages.h"
 
@@ -9,10 +10,7 @@ namespace attune::pipeline {
 
 void synchronizeForExchanges(sched::RoleOp role, Block &block) {
   for (auto exchange : llvm::make_early_inc_range(block.getOps<sched::ExchangeOp>())) {
-    Operation *first = nullptr;
-    for (Operation *user : exchange.getResult().getUsers())
-      if (Operation *reader = block.findAncestorOpInBlock(*user); !first || reader->isBeforeInBlock(first))
-        first = reader;
+    Operation *first = firstReader(exchange.getResult(), block);
     if (!first)
       continue;
     OpBuilder builder(first);

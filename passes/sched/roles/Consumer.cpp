@@ -130,12 +130,11 @@ sched::ForTilesOp LoopRoles::passOver(TileSequence &sequence, ValueRange from, V
 
 void LoopRoles::commitStores(Ring &ring, Value stage) {
   Location loc = ring.tile->getLoc();
-  auto commit = sched::CommitOp::create(builder, loc, ring.barriers, stage, /*by_warp=*/true);
+  Operation *ops[] = {sched::SyncLanesOp::create(builder, loc),
+                      sched::CommitOp::create(builder, loc, ring.barriers, stage, /*by_warp=*/true)};
   // The whole `sched.at` of the store, including the ping-pong mark.
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(commit);
-  for (Operation *op : {sched::SyncLanesOp::create(builder, loc).getOperation(), commit.getOperation()})
-    if (Attribute whole = ring.tile->getAttr(sched::atAttr))
+  if (Attribute whole = ring.tile->getAttr(sched::atAttr))
+    for (Operation *op : ops)
       op->setAttr(sched::atAttr, whole);
 }
 

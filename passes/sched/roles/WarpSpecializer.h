@@ -112,9 +112,9 @@ private:
   int64_t taskStages() const { return !once.empty() ? once.front().stages() : persistent ? 2 : 1; }
   /// The number of message fields for the position of a tile of work and for whether another tile of work follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
-  /// Waits for the stage `query` of the ring of Q, with whose mbarriers the message about the tile of work is sent, and
-  /// reads the message. Calls `tell` with each tile.block_index of `ops` and its value. With `begins`, also reads the
-  /// first visible tile of each warpgroup.
+  /// Waits for the stage `query` of the ring of Q, whose mbarriers also signal the message about the tile of work. Then
+  /// reads this message from shared memory. `tell` is called for each tile.block_index of `ops`, with its value. With
+  /// `begins`, the message also has the first visible tile of each warpgroup, which is read too.
   Task receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
                    bool begins);
   /// Releases the stage of a persistent block's message, unless readers of copies before the loops release that stage.
