@@ -231,7 +231,7 @@ std::string resultName(Operation *op) {
 /// printed as one group, so only the first result has a name.
 std::string resultName(Operation *op, size_t i) {
   static constexpr StringRef search[] = {"found", "origin", "visible", "full", "begins"};
-  static constexpr StringRef split[] = {"big", "small"}, pair[] = {"first", "second"};
+  static constexpr StringRef split[] = {"big", "small"}, adjacent[] = {"first", "second", "third", "fourth"};
   if (auto loop = dyn_cast<sched::ForTilesOp>(op))
     return resultName(loop, i);
   if (isa<tile::ForBlocksOp, scf::ForOp>(op))
@@ -241,7 +241,7 @@ std::string resultName(Operation *op, size_t i) {
   if (isa<sched::SplitTf32Op>(op))
     return listedName(op, i, split[i]);
   if (isa<sched::LoadPairOp, sched::LoadElementsOp>(op))
-    return pair[i].str();
+    return adjacent[i].str();
   if (isa<tile::DropoutOp>(op) && i == 1)
     return "kept";
   if (i > 0)

@@ -114,6 +114,22 @@ __device__ __forceinline__ float2 load_written_pair(const float *address) {
   return x;
 }
 
+//@ load_written_four
+/// Loads four consecutive floats that this kernel or an earlier kernel of the launch writes, from a multiple of
+/// sixteen bytes. PTX 9.7.9.8, ld.global.v4.f32.
+__device__ __forceinline__ float4 load_written_four(const float *address) {
+  float4 x;
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "l"(address)
+               : "memory");
+  return x;
+}
+
+//@ load_f32_four
+/// Loads four consecutive floats from a multiple of sixteen bytes.
+__device__ __forceinline__ float4 load_f32_four(const float *address) { return __ldg((const float4 *)address); }
+
 //@ load_byte
 /// Loads eight bits.
 __device__ __forceinline__ int load_byte(const unsigned char *address) { return __ldg(address); }
@@ -173,6 +189,12 @@ __device__ __forceinline__ void store_f32_pair(float *address, float x, float y)
   *(float2 *)address = make_float2(x, y);
 }
 
+//@ store_f32_four
+/// Stores four consecutive floats at a multiple of sixteen bytes.
+__device__ __forceinline__ void store_f32_four(float *address, float x, float y, float z, float w) {
+  *(float4 *)address = make_float4(x, y, z, w);
+}
+
 //@ store_bf16_pair : pack_bf16
 /// Stores two consecutive floats, rounded to bf16, at a multiple of four bytes.
 __device__ __forceinline__ void store_bf16_pair(unsigned short *address, float x, float y) {
@@ -195,6 +217,13 @@ __device__ __forceinline__ void add_f32(float *address, float x) {
 /// Adds two consecutive floats to memory, each atomically. PTX 9.7.13.6, red.v2.
 __device__ __forceinline__ void add_f32_pair(float *address, float x, float y) {
   asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(address), "f"(x), "f"(y) : "memory");
+}
+
+//@ add_f32_four
+/// Adds four consecutive floats to memory, each atomically. PTX 9.7.13.6, red.v4.
+__device__ __forceinline__ void add_f32_four(float *address, float x, float y, float z, float w) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(x), "f"(y), "f"(z), "f"(w)
+               : "memory");
 }
 
 //@ add_int64

@@ -138,7 +138,7 @@ private:
   void printElement(tile::ElementOp op);
   llvm::SmallVector<Expr> integers(mlir::ValueRange values);
   /// Declares a constant of vector type `type` (float2, int2); its members are the two results of `op`.
-  void declarePair(mlir::Operation *op, llvm::StringRef type, const Expr &pair);
+  void declareAdjacent(mlir::Operation *op, llvm::StringRef type, const Expr &vector);
   void printLoadElements(sched::LoadElementsOp op);
   void printInPairs(sched::InPairsOp op);
   /// Address of the first of two consecutive elements; the last stride is taken to be 1.

@@ -151,6 +151,10 @@ SmallVector<Expr> KernelPrinter::integers(ValueRange values) {
 void KernelPrinter::printLoadElements(LoadElementsOp op) {
   const View &view = views[op.getView()];
   Type type = op.getView().getType().getElementType();
+  if (op.getElements().size() == 4)
+    return declareAdjacent(
+        op, "float4",
+        primitive(view.isWritten ? "load_written_four" : "load_f32_four", {pairAddress(view, op.getIndices())}));
   StringRef load = view.isWritten  ? "load_written_pair"
                    : type.isF32()  ? "load_f32_pair"
                    : type.isBF16() ? "load_bf16_pair"
@@ -158,7 +162,7 @@ void KernelPrinter::printLoadElements(LoadElementsOp op) {
   if (view.isWritten && !type.isF32())
     return fail(op,
                 "of " + text(type) + ", which the launch writes, has no printed form; only f32 is read in pairs there");
-  declarePair(op, "float2", primitive(load, {pairAddress(view, op.getIndices())}));
+  declareAdjacent(op, "float2", primitive(load, {pairAddress(view, op.getIndices())}));
 }
 
 Expr KernelPrinter::pairAddress(View view, ValueRange indices) {
@@ -180,9 +184,14 @@ void KernelPrinter::printInPairs(InPairsOp op) {
 
 void KernelPrinter::printStoreElements(StoreElementsOp op) {
   Type type = op.getView().getType().getElementType();
-  StringRef store = type.isF32() ? "store_f32_pair" : type.isBF16() ? "store_bf16_pair" : "store_f16_pair";
-  Expr address = pairAddress(views[op.getView()], op.getIndices());
-  statement(op, primitive(store, {address, value(op.getFirst()), value(op.getSecond())}).text + ";");
+  StringRef store = op.getValues().size() == 4 ? "store_f32_four"
+                    : type.isF32()             ? "store_f32_pair"
+                    : type.isBF16()            ? "store_bf16_pair"
+                                               : "store_f16_pair";
+  SmallVector<Expr> arguments{pairAddress(views[op.getView()], op.getIndices())};
+  for (Value stored : op.getValues())
+    arguments.push_back(value(stored));
+  statement(op, primitive(store, arguments).text + ";");
 }
 
 void KernelPrinter::printStoreEights(StoreEightsOp op) {
@@ -193,11 +202,11 @@ void KernelPrinter::printStoreEights(StoreEightsOp op) {
   statement(op, primitive(isBf16 ? "store_bf16_eights" : "store_f16_eights", arguments).text + ";");
 }
 
-void KernelPrinter::declarePair(Operation *op, StringRef type, const Expr &pair) {
-  std::string name = names.take("pair");
-  statement(op, ("const " + type + " " + name + " = " + pair.text + ";").str());
-  values[op->getResult(0)] = {name + ".x"};
-  values[op->getResult(1)] = {name + ".y"};
+void KernelPrinter::declareAdjacent(Operation *op, StringRef type, const Expr &vector) {
+  std::string name = names.take(op->getNumResults() == 2 ? "pair" : "four");
+  statement(op, ("const " + type + " " + name + " = " + vector.text + ";").str());
+  for (auto [result, member] : llvm::zip(op->getResults(), StringRef("xyzw")))
+    values[result] = {name + "." + member};
 }
 
 void KernelPrinter::printStoreElement(StoreElementOp op) {
@@ -228,10 +237,13 @@ void KernelPrinter::printStoreByte(StoreByteOp op) {
 }
 
 void KernelPrinter::printAddElements(AddElementsOp op) {
-  SmallVector<Expr> arguments{globalAddress(views[op.getView()], integers(op.getIndices()))};
+  const View &view = views[op.getView()];
+  const size_t count = op.getValues().size();
+  SmallVector<Expr> arguments{count == 1 ? globalAddress(view, integers(op.getIndices()))
+                                         : pairAddress(view, op.getIndices())};
   for (Value added : op.getValues())
     arguments.push_back(value(added));
-  statement(op, primitive(op.getValues().size() == 1 ? "add_f32" : "add_f32_pair", arguments).text + ";");
+  statement(op, primitive(count == 1 ? "add_f32" : count == 2 ? "add_f32_pair" : "add_f32_four", arguments).text + ";");
 }
 
 bool KernelPrinter::printMemory(Operation *op) {
@@ -283,9 +295,9 @@ bool KernelPrinter::printMemory(Operation *op) {
       })
       .Case([&](LoadPairOp o) {
         const bool isFloat = o.getFirst().getType().isF32();
-        declarePair(op, isFloat ? "float2" : "int2",
-                    primitive(isFloat ? "load_shared_pair" : "load_shared_int_pair",
-                              {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
+        declareAdjacent(op, isFloat ? "float2" : "int2",
+                        primitive(isFloat ? "load_shared_pair" : "load_shared_int_pair",
+                                  {sharedAddress(op, o.getShared(), o.getStage(), o.getRow(), o.getColumn())}));
       })
       .Case([&](StoreSharedOp o) {
         Expr what = value(o.getValue());

@@ -108,14 +108,14 @@ bool Decoder::elementOp(Operation *op) {
         emit(o, sim::searchElements, {o.getView(), o.getX()}, {viewOf(o, o.getView())}, {}, o.getRight());
       })
       .Case([&](sched::LoadElementsOp o) {
-        emit(o, sim::loadElements, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
+        emit(o, sim::loadElements, all({o.getView()}, o.getIndices()),
+             {viewOf(o, o.getView()), int(o.getElements().size())});
       })
       .Case([&](sched::StoreElementOp o) {
         emit(o, sim::storeElement, all({o.getValue(), o.getView()}, o.getIndices()), {viewOf(o, o.getView())});
       })
       .Case([&](sched::StoreElementsOp o) {
-        emit(o, sim::storeElements, all({o.getFirst(), o.getSecond(), o.getView()}, o.getIndices()),
-             {viewOf(o, o.getView())});
+        emit(o, sim::storeElements, Values(o->getOperands()), {viewOf(o, o.getView()), int(o.getValues().size())});
       })
       .Case([&](sched::StoreEightsOp o) {
         emit(o, sim::storeEights, Values(o->getOperands()), {viewOf(o, o.getView())});

@@ -248,13 +248,13 @@ Go sim::inPairs(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Calls forEachPlace for accesses to `count` (two or eight) elements by one instruction. Checks that the last
+/// Calls forEachPlace for accesses to `count` (two, four or eight) elements by one instruction. Checks that the last
 /// dimension has stride 1 and that each address is a multiple of the access's size.
 template <typename Body>
 static Go forEachGroup(Machine &machine, Warp &warp, const Step &step, int first, int count, int laneCount, Body body) {
   const sim::Tensor &tensor = machine.program.tensors[machine.program.views[step.at[0]].tensor];
   const int64_t bytes = count * bytesOf(tensor.element);
-  const char *what = count == 2 ? "a pair" : "eight elements";
+  const char *what = count == 2 ? "a pair" : count == 4 ? "four elements" : "eight elements";
   if (machine.launch.tensors[machine.program.views[step.at[0]].tensor].strides[tensor.rank - 1] != 1)
     return machine.fail(warp, step, fmt::format("accesses {} of {}, whose columns are apart", what, tensor.name));
   bool isAligned = true;
@@ -290,16 +290,19 @@ static void storeFloat(Element element, float value, std::byte *to) {
 
 Go sim::loadElements(Machine &machine, Warp &warp, const Step &step) {
   const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
-  return forEachGroup(machine, warp, step, 0, 2, step.out[0].varies ? lanes : 1, [&](int lane, const std::byte *from) {
-    for (int i = 0; i < 2; ++i)
+  const int count = step.at[1];
+  auto load = [&](int lane, const std::byte *from) {
+    for (int i = 0; i < count; ++i)
       warp.set(step.out[i], lane, widened(element, from + i * bytesOf(element)));
-  });
+  };
+  return forEachGroup(machine, warp, step, 0, count, step.out[0].varies ? lanes : 1, load);
 }
 
 Go sim::storeElements(Machine &machine, Warp &warp, const Step &step) {
   const Element element = machine.program.tensors[machine.program.views[step.at[0]].tensor].element;
-  return forEachGroup(machine, warp, step, 2, 2, lanes, [&](int lane, std::byte *to) {
-    for (int i = 0; i < 2; ++i)
+  const int count = step.at[1];
+  return forEachGroup(machine, warp, step, count, count, lanes, [&](int lane, std::byte *to) {
+    for (int i = 0; i < count; ++i)
       storeFloat(element, warp.get<float>(step.in[i], lane), to + i * bytesOf(element));
   });
 }

@@ -324,11 +324,13 @@ Go loadElement(Machine &, Warp &, const Step &);
 /// tile.search, a binary search in a sorted vector. Inputs: base offset of the view, x. Output: number of elements
 /// before x. at[0]: index of the view. flag: elements equal to x are counted as before x.
 Go searchElements(Machine &, Warp &, const Step &);
-/// Loads a pair of elements. Inputs: base offset of the view, indices. Outputs: two values. at[0]: index of the view.
+/// Loads adjacent elements. Inputs: base offset of the view, indices. Outputs: values. at[0]: index of the view. at[1]:
+/// number of values.
 Go loadElements(Machine &, Warp &, const Step &);
 /// Stores one element per lane. Inputs: value, base offset of the view, indices. at[0]: index of the view.
 Go storeElement(Machine &, Warp &, const Step &);
-/// Stores a pair of elements. Inputs: two values, base offset of the view, indices. at[0]: index of the view.
+/// Stores adjacent elements. Inputs: values, base offset of the view, indices. at[0]: index of the view. at[1]: number
+/// of values.
 Go storeElements(Machine &, Warp &, const Step &);
 /// Stores eight elements per lane, exchanged within a quad of lanes. Inputs: eight values, the lane's index in its
 /// quad, base offset of the view, indices. at[0]: index of the view.

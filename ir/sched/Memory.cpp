@@ -82,9 +82,11 @@ LogicalResult SliceOp::verify() {
       indices > view.getRank())
     return emitOpError("removes one leading dimension for each index, and begins those that it keeps at others");
   if (!getBegins().empty() &&
-      !llvm::all_of(getResult().getUsers(), llvm::IsaPred<LoadElementsOp, StoreElementsOp, StoreEightsOp>))
+      !llvm::all_of(getResult().getUsers(),
+                    llvm::IsaPred<LoadElementsOp, StoreElementsOp, StoreEightsOp, AddElementsOp>))
     return emitOpError("begins dimensions for what accesses several elements, sched.load_elements, "
-                       "sched.store_elements and sched.store_eights; give the others their own indices");
+                       "sched.store_elements, sched.store_eights and sched.add_elements; give the others their own "
+                       "indices");
   return success();
 }
 
@@ -118,18 +120,20 @@ LogicalResult InPairsOp::verify() {
   return success();
 }
 
-/// Verifies that `op` accesses a pair of elements of a view of floats. `does` is the verb in the error text.
-template <typename PairOp> static LogicalResult verifyPair(PairOp op, StringRef does) {
+/// Verifies that `op` accesses two elements of a view of floats, or four of float32. `does` is the verb in the error
+/// text.
+template <typename AdjacentOp> static LogicalResult verifyAdjacent(AdjacentOp op, StringRef does, size_t count) {
   ViewType view = op.getView().getType();
-  if (!hasFloats(view) || view.getRank() == 0 || view.getRank() != int64_t(op.getIndices().size()))
-    return op.emitOpError() << does << " pairs of f32, bf16 or f16 with one index for each dimension, got " << view
-                            << " and " << op.getIndices().size();
+  const bool isCount = count == 2 || (count == 4 && view.getElementType().isF32());
+  if (!hasFloats(view) || view.getRank() == 0 || view.getRank() != int64_t(op.getIndices().size()) || !isCount)
+    return op.emitOpError() << does << " two elements of f32, bf16 or f16, or four of f32, with one index for each "
+                            << "dimension, got " << count << " of " << view << " and " << op.getIndices().size();
   return success();
 }
 
-LogicalResult LoadElementsOp::verify() { return verifyPair(*this, "reads"); }
+LogicalResult LoadElementsOp::verify() { return verifyAdjacent(*this, "reads", getElements().size()); }
 
-LogicalResult StoreElementsOp::verify() { return verifyPair(*this, "writes"); }
+LogicalResult StoreElementsOp::verify() { return verifyAdjacent(*this, "writes", getValues().size()); }
 
 /// Whether the elements of `view` are 16-bit floats, of which one access of 16 bytes covers eight.
 static bool hasHalves(ViewType view) { return view.getElementType().isBF16() || view.getElementType().isF16(); }
@@ -166,8 +170,8 @@ LogicalResult StoreByteOp::verify() { return verifyByte(*this); }
 LogicalResult AddElementsOp::verify() {
   if (failed(verifyPlace(*this, "adds to")))
     return failure();
-  if (getValues().size() != 1 && getValues().size() != 2)
-    return emitOpError() << "adds one value or two side by side, got " << getValues().size();
+  if (!llvm::is_contained({1, 2, 4}, getValues().size()))
+    return emitOpError() << "adds one value, or two or four side by side, got " << getValues().size();
   return success();
 }
 

@@ -119,8 +119,8 @@ def SliceOp : SchedOp<"slice", [Pure]> {
     The result drops leading dimensions of `view`; the 64-bit offset of their indices is computed once. Further indices
     shift the origin of the dimensions that the result keeps: index 0 of such a dimension of the result is the given
     index of `view`. Only ops that access several elements (`sched.load_elements`, `sched.store_elements`,
-    `sched.store_eights`) use a view with shifted origins; the addresses of a lane's accesses then differ by multiples
-    of a stride.
+    `sched.store_eights`, `sched.add_elements`) use a view with shifted origins; the addresses of a lane's accesses then
+    differ by multiples of a stride.
 
     ```mlir
     %kh = sched.slice %K[%b, %hk] : !tile.view<4, bf16> -> !tile.view<2, bf16>
@@ -188,19 +188,21 @@ def InPairsOp : SchedOp<"in_pairs", [Pure]> {
 }
 
 def LoadElementsOp : SchedOp<"load_elements", [MemoryEffects<[MemRead]>]> {
-  let summary = "load two adjacent elements of a view of floats by one access";
+  let summary = "load two or four adjacent elements of a view of floats by one access";
   let description = [{
-    The results are the elements at an even column and at the next column, widened to float32. All indices must be in
-    range. The view must satisfy `sched.in_pairs`; float32 operands with a fixed last axis always do. PTX ISA 9.7.9.8,
-    ld.global.v2.f32 or ld.global.b32.
+    The results are the elements at an even column and at the next column, widened to float32, or, with `four`, those at
+    a column that is a multiple of four and at the next three, of a float32 view. All indices must be in range. The view
+    must satisfy `sched.in_pairs`; float32 operands with a fixed last axis, which is a multiple of four for `four`,
+    always do. PTX ISA 9.7.9.8, ld.global.v2.f32, ld.global.v4.f32 or ld.global.b32.
 
     ```mlir
     %0, %1 = sched.load_elements %part_o[%row, %column] : !tile.view<2, f32>
+    %2:4 = sched.load_elements four %dq_sums[%block, %place] : !tile.view<2, f32>
     ```
   }];
   let arguments = (ins ViewType:$view, Variadic<I32>:$indices);
-  let results = (outs F32:$first, F32:$second);
-  let assemblyFormat = "$view `[` $indices `]` attr-dict `:` type($view)";
+  let results = (outs Variadic<F32>:$elements);
+  let assemblyFormat = "custom<Adjacent>(type($elements)) `` $view `[` $indices `]` attr-dict `:` type($view)";
   let hasVerifier = 1;
 }
 
@@ -251,19 +253,21 @@ def StoreElementOp : SchedOp<"store_element", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def StoreElementsOp : SchedOp<"store_elements", [MemoryEffects<[MemWrite]>]> {
-  let summary = "write two adjacent elements of a view of floats by one access";
+def StoreElementsOp : SchedOp<"store_elements", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "write two or four adjacent elements of a view of floats by one access";
   let description = [{
-    The elements at an even column and at the next column become `first` and `second`, rounded to nearest even. All
-    indices must be in range, and the view must satisfy `sched.in_pairs`. PTX ISA 9.7.9.11, st.global.v2.f32 or
-    st.global.b32.
+    `view[indices..., column + n] = values[n]`, rounded to nearest even. There are two values at an even column or, in a
+    float32 view, four at a multiple of four. All indices must be in range, and the view must satisfy `sched.in_pairs`;
+    float32 operands with a fixed last axis, which is a multiple of four for four values, always do. PTX ISA 9.7.9.11,
+    st.global.v2.f32, st.global.v4.f32 or st.global.b32.
 
     ```mlir
-    sched.store_elements %x, %y, %dbias[%row, %column] : !tile.view<2, bf16>
+    sched.store_elements %x, %y to %dbias[%row, %column] : !tile.view<2, bf16>
+    sched.store_elements %x, %y, %z, %w to %dq_sums[%block, %place] : !tile.view<2, f32>
     ```
   }];
-  let arguments = (ins F32:$first, F32:$second, ViewType:$view, Variadic<I32>:$indices);
-  let assemblyFormat = "$first `,` $second `,` $view `[` $indices `]` attr-dict `:` type($view)";
+  let arguments = (ins Variadic<F32>:$values, ViewType:$view, Variadic<I32>:$indices);
+  let assemblyFormat = "$values `to` $view `[` $indices `]` attr-dict `:` type($view)";
   let hasVerifier = 1;
 }
 
@@ -285,14 +289,16 @@ def StoreEightsOp : SchedOp<"store_eights", [MemoryEffects<[MemWrite]>, AttrSize
 }
 
 def AddElementsOp : SchedOp<"add_elements", [Effects, AttrSizedOperandSegments]> {
-  let summary = "add one float, or two adjacent floats, to a float32 view atomically";
+  let summary = "add one float, or two or four adjacent floats, to a float32 view atomically";
   let description = [{
-    `view[indices..., column + n] += values[n]`, atomically for each element. There is one value, or, from sm_90 on, two
-    values at an even column. The order of additions to one element is not defined. PTX ISA 9.7.13.6, red.
+    `view[indices..., column + n] += values[n]`, atomically for each element. There is one value or, from sm_90 on, two
+    values at an even column, or four at a multiple of four. The order of additions to one element is not defined. PTX
+    ISA 9.7.13.6, red.
 
     ```mlir
     sched.add_elements %x to %dq[%row, %column] : !tile.view<2, f32>
     sched.add_elements %x, %y to %dq[%row, %column] : !tile.view<2, f32>
+    sched.add_elements %x, %y, %z, %w to %dq_sums[%block, %place] : !tile.view<2, f32>
     ```
   }];
   let arguments = (ins Variadic<F32>:$values, ViewType:$view, Variadic<I32>:$indices);

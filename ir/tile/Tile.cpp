@@ -42,6 +42,8 @@ ParamOp tile::parameterOf(Value view) {
     view = rows.getView();
   else if (auto rows = view.getDefiningOp<PagedRowsOp>())
     view = rows.getView();
+  else if (auto rows = view.getDefiningOp<BlockedRowsOp>())
+    view = rows.getView();
   return view.getDefiningOp<ParamOp>();
 }
 
@@ -114,7 +116,7 @@ bool tile::isStaged(ConvertOp convert) {
 int64_t tile::storedColumns(KernelOp kernel) {
   int64_t columns = 0;
   kernel.walk([&](StoreOp store) {
-    if (OperandAttr operand = operandOf(store.getView()))
+    if (OperandAttr operand = operandOf(store.getView()); operand && !store.getView().getDefiningOp<BlockedRowsOp>())
       columns = std::max(columns, operand.getColumns());
   });
   return columns;
@@ -333,6 +335,25 @@ LogicalResult GroupRowsOp::verify() {
   if (getView().getType().getRank() < 3)
     return emitOpError() << "takes a view of at least three dimensions, batches, heads and queries, got "
                          << getView().getType();
+  return success();
+}
+
+LogicalResult BlockedRowsOp::verify() {
+  const ViewType view = getView().getType();
+  const OperandAttr operand = operandOf(getView());
+  if (!getView().getDefiningOp<ParamOp>() || !operand || !view.getElementType().isF32() || view.getRank() < 2)
+    return emitOpError("takes a view of float32 of at least two dimensions that tile.param reads");
+  const int64_t columns = int64_t(getColumns()), rows = operand.getAxes()[size_t(view.getRank()) - 2].getBy();
+  if (rows != blockRows || columns % 8 || operand.getColumns() != blockRows * columns)
+    return emitOpError() << "takes blocks of 16 rows and " << blockRows * columns << " places, with columns in eights, "
+                         << "got " << operand;
+  for (Operation *user : getResult().getUsers()) {
+    if (!isa<LoadOp, StoreOp, AccumulateOp>(user))
+      return emitOpError() << "is read by " << user->getName() << "; load, store or accumulate tiles of it";
+    auto tile = cast<TileType>(isa<LoadOp>(user) ? user->getResult(0).getType() : user->getOperand(0).getType());
+    if (tile.getSpace() != MemorySpace::Register || tile.rank() != 2 || tile.getShape()[0] % blockRows)
+      return user->emitOpError() << "takes rows in blocks of 16 by register tiles with rows in sixteens, got " << tile;
+  }
   return success();
 }
 

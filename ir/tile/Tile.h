@@ -120,8 +120,10 @@ OperandAttr findOperand(mlir::Operation *kernel, llvm::StringRef name);
 /// `tile.derived`, whose extent the launch computes (the number of splits of the keys, for example); an axis of an
 /// operand of `kernel` without a fixed extent; or a dimension of a captured tensor.
 bool hasExtent(mlir::Operation *kernel, llvm::StringRef axis);
-/// The tile.param that reads `view`, directly or as rows of several heads (tile.group_rows) or pages (tile.paged_rows);
-/// null for any other view.
+/// Rows of a block of a view with tile.blocked_rows: those of an accumulator of one warp.
+inline constexpr int64_t blockRows = 16;
+/// The tile.param that reads `view`, directly or as rows of several heads (tile.group_rows), of pages (tile.paged_rows)
+/// or in blocks (tile.blocked_rows); null for any other view.
 ParamOp parameterOf(mlir::Value view);
 /// The kernel's declaration of the operand that `view` accesses; null where `view` is not of an operand.
 OperandAttr operandOf(mlir::Value view);

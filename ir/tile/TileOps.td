@@ -112,6 +112,32 @@ def GroupRowsOp : TileOp<"group_rows", [Pure, AllTypesMatch<["view", "result"]>]
   let hasVerifier = 1;
 }
 
+def BlockedRowsOp : TileOp<"blocked_rows", [Pure, AllTypesMatch<["view", "result"]>]> {
+  let summary = "rows of a workspace in which the elements of a lane are adjacent";
+  let description = [{
+    The view [..., block, place] of float32, with blocks of 16 rows and 16 * `columns` places in each, becomes a view
+    [..., row, column]:
+
+        result[..., r, c] = view[..., r / 16, 128 * (c / 8) + 4 * lane + 2 * (r / 8 % 2) + c % 2]
+        lane = 4 * (r % 8) + c % 8 / 2
+
+    The four elements that a lane holds of 16 rows x 8 columns of an accumulator (mma.m16n8) are adjacent, and those of
+    a warp are 512 bytes: one access for each lane, where 16 rows of 8 columns take two or four accesses with gaps.
+    Tiles of the result are loaded to registers, and stored and accumulated from them. A store or an accumulation
+    writes blocks of 16 rows: rows from the limit on are written, too, if the block has an earlier row. A load fills
+    them with zeros.
+
+    ```mlir
+    %sums = tile.blocked_rows %DQ_SUMS columns 64 : !tile.view<4, f32>    // dq_sums: workspace [b, h, q by 16, place 1024] f32
+    tile.accumulate %dq, %sums[%b, %h, %q0] limit %Sq : !tile.tile<q 128 x d 64, f32, register>, !tile.view<4, f32>
+    ```
+  }];
+  let arguments = (ins ViewType:$view, ConfinedAttr<I64Attr, [IntPositive]>:$columns);
+  let results = (outs ViewType:$result);
+  let assemblyFormat = "$view `columns` $columns attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
 def PagedRowsOp : TileOp<"paged_rows", [Pure, AllTypesMatch<["view", "result"]>]> {
   let summary = "the rows of paged sequences as rows of one view";
   let description = [{

@@ -74,9 +74,10 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     for (Type type : op->getResultTypes())
       if (auto tile = dyn_cast<TileType>(type); tile && failed(verifySizes(op, tile, kernel.getPlan())))
         return failure();
-    if (const ArchInfo *info = findArch(arch); info && info->isCpu() && isForProducerWarps(op))
-      return op->emitOpError("is for a GPU's producer warps and shared memory, which the CPU target lacks; start from "
-                             "attn text or the variant");
+    if (const ArchInfo *info = findArch(arch); info && info->isCpu() && isForGpu(op))
+      return op->emitOpError(
+          "is for a GPU's warps and shared memory, which the CPU target lacks; start from attn text or "
+          "the variant");
     if (auto domain = dyn_cast<tile::DomainOp>(op))
       return verifyDomain(domain, kernel.getPlan());
     if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())
@@ -103,11 +104,11 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
     return success();
   }
 
-  /// Whether `op` exists only in kernels with producer warps: producer warps write its result, or its result is the
-  /// first row of a warpgroup.
-  static bool isForProducerWarps(Operation *op) {
+  /// Whether `op` is for a GPU alone: producer warps write its result, its result is the first row of a warpgroup, or it
+  /// names elements by the lanes that hold them.
+  static bool isForGpu(Operation *op) {
     auto convert = dyn_cast<tile::ConvertOp>(op);
-    return isa<tile::ScaleOp, tile::WindowOp, tile::WarpgroupRowOp>(op) ||
+    return isa<tile::ScaleOp, tile::WindowOp, tile::WarpgroupRowOp, tile::BlockedRowsOp>(op) ||
            (convert && tile::isRelative(convert.getResult().getType()));
   }
 
@@ -203,7 +204,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       count(tile::nameOf(op->getResult(0)), ringDepth(op), cast<TileType>(op->getResult(0).getType()).bytes());
     if (kernel->hasAttr(sched::persistentAttr))
       kernel.walk([&](tile::StoreOp store) {
-        if (tile::OperandAttr operand = tile::operandOf(store.getView()); operand && operand.isTiled())
+        tile::OperandAttr operand = tile::operandOf(store.getView());
+        if (operand && operand.isTiled() && !store.getView().getDefiningOp<tile::BlockedRowsOp>())
           count(operand.getName(), 1,
                 store.getTile().getType().getShape()[0] * operand.getColumns() *
                     operand.getElementType().getIntOrFloatBitWidth() / 8);

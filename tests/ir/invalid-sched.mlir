@@ -347,7 +347,7 @@ sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 12
 sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %LSE = tile.param "lse" : !tile.view<3, f32>
-  // expected-error @+1 {{'sched.slice' op begins dimensions for what accesses several elements, sched.load_elements, sched.store_elements and sched.store_eights; give the others their own indices}}
+  // expected-error @+1 {{'sched.slice' op begins dimensions for what accesses several elements, sched.load_elements, sched.store_elements, sched.store_eights and sched.add_elements; give the others their own indices}}
   %own = sched.slice %LSE[%i, %i, %i] : !tile.view<3, f32> -> !tile.view<2, f32>
   %extent = sched.extent %own, 0 : !tile.view<2, f32>
 }
@@ -367,8 +367,27 @@ sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "s
 sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
   %i = sched.thread_id : i32
   %K = tile.param "k" : !tile.view<4, bf16>
-  // expected-error @+1 {{'sched.load_elements' op reads pairs of f32, bf16 or f16 with one index for each dimension, got '!tile.view<4, bf16>' and 3}}
+  // expected-error @+1 {{'sched.load_elements' op reads two elements of f32, bf16 or f16, or four of f32, with one index for each dimension, got 2 of '!tile.view<4, bf16>' and 3}}
   %x, %y = sched.load_elements %K[%i, %i, %i] : !tile.view<4, bf16>
+}
+
+// -----
+
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
+  %i = sched.thread_id : i32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  // expected-error @+1 {{'sched.load_elements' op reads two elements of f32, bf16 or f16, or four of f32, with one index for each dimension, got 4 of '!tile.view<4, bf16>' and 4}}
+  %x:4 = sched.load_elements four %K[%i, %i, %i, %i] : !tile.view<4, bf16>
+}
+
+// -----
+
+sched.kernel @bad(lse: optional out [b, h, q] f32) grid [b, h, q by 128] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
+  %i = sched.thread_id : i32
+  %x = arith.constant 0.0 : f32
+  %lse = tile.param "lse" : !tile.view<3, f32>
+  // expected-error @+1 {{'sched.add_elements' op adds one value, or two or four side by side, got 3}}
+  sched.add_elements %x, %x, %x to %lse[%i, %i, %i] : !tile.view<3, f32>
 }
 
 // -----
@@ -377,8 +396,8 @@ sched.kernel @bad(counts: workspace [b, n] i64) grid [b] arch "sm_80" threads 12
   %i = sched.thread_id : i32
   %x = arith.constant 0.0 : f32
   %C = tile.param "counts" : !tile.view<2, i64>
-  // expected-error @+1 {{'sched.store_elements' op writes pairs of f32, bf16 or f16 with one index for each dimension, got '!tile.view<2, i64>' and 2}}
-  sched.store_elements %x, %x, %C[%i, %i] : !tile.view<2, i64>
+  // expected-error @+1 {{'sched.store_elements' op writes two elements of f32, bf16 or f16, or four of f32, with one index for each dimension, got 2 of '!tile.view<2, i64>' and 2}}
+  sched.store_elements %x, %x to %C[%i, %i] : !tile.view<2, i64>
 }
 
 // -----

@@ -1044,6 +1044,53 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k
 
 // -----
 
+tile.kernel @bad(sums: workspace [b, h, q, d 64] f32) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
+  %S = tile.param "sums" : !tile.view<4, f32>
+  // expected-error @+1 {{'tile.blocked_rows' op takes blocks of 16 rows and 1024 places, with columns in eights, got}}
+  %rows = tile.blocked_rows %S columns 64 : !tile.view<4, f32>
+}
+
+// -----
+
+tile.kernel @bad(sums: workspace [b, h, q by 16, place 960] f32) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
+  %S = tile.param "sums" : !tile.view<4, f32>
+  // expected-error @+1 {{'tile.blocked_rows' op takes blocks of 16 rows and 960 places, with columns in eights, got}}
+  %rows = tile.blocked_rows %S columns 60 : !tile.view<4, f32>
+}
+
+// -----
+
+tile.kernel @bad(sums: workspace [b, h, q by 16, place 1024] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
+  %S = tile.param "sums" : !tile.view<4, bf16>
+  // expected-error @+1 {{'tile.blocked_rows' op takes a view of float32 of at least two dimensions that tile.param reads}}
+  %rows = tile.blocked_rows %S columns 64 : !tile.view<4, bf16>
+}
+
+// -----
+
+tile.kernel @bad(sums: workspace [b, h, q by 16, place 1024] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %S = tile.param "sums" : !tile.view<4, f32>
+  %rows = tile.blocked_rows %S columns 64 : !tile.view<4, f32>
+  // expected-error @+1 {{'tile.load' op takes rows in blocks of 16 by register tiles with rows in sixteens, got '!tile.tile<q 128 x d 64, f32, shared>'}}
+  %x = tile.load %rows[%b, %h, %q0] limit %Sq : !tile.view<4, f32> -> !tile.tile<q 128 x d 64, f32, shared>
+}
+
+// -----
+
+tile.kernel @bad(sums: workspace [b, h, q by 16, place 1024] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> {
+  %q0 = tile.block_index "q" : i32
+  %S = tile.param "sums" : !tile.view<4, f32>
+  // expected-error @+1 {{'tile.blocked_rows' op is read by tile.element; load, store or accumulate tiles of it}}
+  %rows = tile.blocked_rows %S columns 64 : !tile.view<4, f32>
+  %x = tile.element %rows[%q0, %q0, %q0, %q0] in_range [true, true, true, true] : !tile.view<4, f32> (i32, i32, i32, i32) -> f32
+}
+
+// -----
+
 // expected-error @+1 {{axis "k" is derived by "pages", which is `of` a dimension tensors.NAME.1 of their table}}
 tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "k", rule = "pages", by = 64>]} {
 }

@@ -367,10 +367,16 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       %in_eights = sched.in_pairs eights %O : !tile.view<4, bf16>
       // CHECK: sched.store_eights{{ ?}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] quad %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : <4, bf16>
       sched.store_eights [%float, %float, %float, %float, %float, %float, %float, %float] quad %zero to %O[%b, %h, %q0, %zero] : !tile.view<4, bf16>
-      // CHECK: sched.store_elements %[[LEFT]], %[[RIGHT]], %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
-      sched.store_elements %sum0, %sum1, %lse[%q0, %zero] : !tile.view<2, f32>
+      // CHECK: sched.store_elements %[[LEFT]], %[[RIGHT]] to %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
+      sched.store_elements %sum0, %sum1 to %lse[%q0, %zero] : !tile.view<2, f32>
       // CHECK: sched.add_elements %[[LEFT]], %[[RIGHT]] to %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
       sched.add_elements %sum0, %sum1 to %lse[%q0, %zero] : !tile.view<2, f32>
+      // CHECK: %[[ONE:.*]], %[[TWO:.*]], %[[THREE:.*]], %[[FOUR:.*]] = sched.load_elements four %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
+      %four:4 = sched.load_elements four %lse[%q0, %zero] : !tile.view<2, f32>
+      // CHECK: sched.store_elements %[[ONE]], %[[TWO]], %[[THREE]], %[[FOUR]] to %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
+      sched.store_elements %four#0, %four#1, %four#2, %four#3 to %lse[%q0, %zero] : !tile.view<2, f32>
+      // CHECK: sched.add_elements %[[ONE]], %[[TWO]], %[[THREE]], %[[FOUR]] to %{{.*}}[%{{.*}}, %{{.*}}] : <2, f32>
+      sched.add_elements %four#0, %four#1, %four#2, %four#3 to %lse[%q0, %zero] : !tile.view<2, f32>
       %BYTES = tile.param "saved.dropout" : !tile.view<5, i8>
       // CHECK: %[[BITS:.*]] = sched.load_byte pair %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : <5, i8>
       %bits = sched.load_byte pair %BYTES[%zero, %zero, %zero, %zero, %zero] : !tile.view<5, i8>

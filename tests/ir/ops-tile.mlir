@@ -6,7 +6,7 @@
 // CHECK-LABEL: tile.kernel @every_op({{.*}}) grid {{.*}} dtype bf16
 // CHECK-SAME: plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {dropout, pattern = #attn.blocks<pattern, 64x64>, precise, q_offset, scalars = [#attn.scalar<cap, f32>], sched.longest_first
 // CHECK-SAME: tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>, #attn.tensor<table, i32, rank 2>]
-tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8, saved.score: in [b, h, q by 16, k by 16, element 256] f32, paged_k: in [page, hkv, slot 64, d 64] bf16) grid [b, h, q by 128] dtype bf16
+tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, v: in [b, hkv, k, dv 32] bf16, o: out [b, h, q, dv 32] bf16, lse: optional out [b, h, q] f32, saved.dropout: out [b, h, q by 16, k by 16, call 32] i8, saved.score: in [b, h, q by 16, k by 16, element 256] f32, paged_k: in [page, hkv, slot 64, d 64] bf16, partial_sums: workspace [b, h, q by 16, place 1024] f32) grid [b, h, q by 128] dtype bf16
     plan <q 128 x k 64, warps = 4, blocks_per_sm = 2>
     attributes {sched.longest_first, dropout, precise, q_offset, pattern = #attn.blocks<pattern, 64x64>, scalars = [#attn.scalar<cap, f32>],
                 tensors = [#attn.tensor<pattern, i8, rank 3>, #attn.tensor<slopes, f32, rank 1>, #attn.tensor<half, f16, rank 2>, #attn.tensor<table, i32, rank 2>]} {
@@ -45,6 +45,9 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   %group = tile.param "group" : i32
   // CHECK: tile.group_rows %{{.*}} by %{{.*}} : <4, bf16>
   %rows_of_group = tile.group_rows %Q by %group : !tile.view<4, bf16>
+  %partial_sums = tile.param "partial_sums" : !tile.view<4, f32>
+  // CHECK: tile.blocked_rows %{{.*}} columns 64 : <4, f32>
+  %blocked = tile.blocked_rows %partial_sums columns 64 : !tile.view<4, f32>
   %table = tile.param "tensors.table" : !tile.view<2, i32>
   // CHECK: tile.paged_rows %{{.*}} by %{{.*}} size 64 : <4, bf16>, <2, i32>
   %paged = tile.paged_rows %paged_K by %table size 64 : !tile.view<4, bf16>, !tile.view<2, i32>

@@ -7,8 +7,9 @@
 // PLAN: attn.attention @dropout
 // PLAN-SAME: attn.accumulates_dq
 // CHECK:         tile.launch @dropout [@dropout_rows, @dropout_keys, @dropout_queries]
-// CHECK-LABEL: tile.kernel @dropout_rows(dq_sums: workspace [b, h, q, d 64] f32
-// CHECK:         tile.store %{{.*}}, %DQ_SUMS
+// CHECK-LABEL: tile.kernel @dropout_rows(dq_sums: workspace [b, h, q by 16, place 1024] f32
+// CHECK:         %[[CLEARED:.*]] = tile.blocked_rows %DQ_SUMS columns 64
+// CHECK:         tile.store %{{.*}}, %[[CLEARED]]
 // CHECK:         tile.store %{{.*}}, %DELTA
 // CHECK-LABEL: tile.kernel @dropout_keys(
 // CHECK-NOT:     sched.roles
@@ -26,7 +27,8 @@
 // CHECK:         tile.accumulate %[[DQ]]
 // CHECK-LABEL: tile.kernel @dropout_queries(
 // CHECK-NOT:     tile.for_blocks
-// CHECK:         tile.load %DQ_SUMS
+// CHECK:         %[[SUMS:.*]] = tile.blocked_rows %DQ_SUMS columns 64
+// CHECK:         tile.load %[[SUMS]]
 // CHECK:         tile.store %{{.*}}, %DQ
 // ORDERED-NOT: dq_sums
 attn.attention @dropout dtype bf16 head_dim 64 x 64 scale 0.125 attributes {dropout, gradients = #attn.gradients<[]>} score {} mask {}

@@ -62,13 +62,13 @@
 // SCHED:         } else {
 // SCHED-NEXT:      scf.if %{{.*}} {
 // SCHED-NOT:       arith.cmpi
-// SCHED:           sched.store_elements %{{.*}}, %{{.*}}, %OUT[%h, %{{.*}}, %{{.*}}] : <3, bf16>
+// SCHED:           sched.store_elements %{{.*}}, %{{.*}} to %OUT[%h, %{{.*}}, %{{.*}}] : <3, bf16>
 // SCHED:         } else {
 // SCHED-NOT:       sched.store_elements
 // SCHED:         scf.if %{{.*}} {
 // SCHED:           %[[OWN_OUT:.*]] = sched.slice %OUT[%h, %{{.*}}, %{{.*}}] {tile.name = "own_out"} : <3, bf16> -> <2, bf16>
 // SCHED:           sched.shuffle_xor
-// SCHED:           sched.store_elements %{{.*}}, %{{.*}}, %[[OWN_OUT]][%{{.*}}, %{{.*}}] : <2, bf16>
+// SCHED:           sched.store_elements %{{.*}}, %{{.*}} to %[[OWN_OUT]][%{{.*}}, %{{.*}}] : <2, bf16>
 
 !values = !tile.tile<q 64 x k 32, f32, register>
 

@@ -96,6 +96,59 @@ tile.kernel @two_stages(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) 
   }
 }
 
+// What stage 1 reads of a tile's scalars is computed again, but a remainder by a number that is not known is carried.
+// CHECK-LABEL: tile.kernel @quotient
+// CHECK:         sched.for_tiles
+// CHECK:           %[[FIRST:.*]] = arith.remui
+// CHECK:           sched.for_tiles (%[[TILE:.*]], %{{.*}}, %{{.*}}, %phase_before, %part_before) = (%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[FIRST]]) below %[[N:.*]] tiles(
+// CHECK:             %[[PART:.*]] = arith.remui %[[TILE]], %[[N]]
+// CHECK:             %[[NEXT:.*]] = arith.addi %part_before,
+// CHECK-NEXT:        sched.wait %{{.*}}[%[[NEXT]]] phase %phase_before
+// CHECK-NOT:         arith.remui
+// CHECK:             sched.next %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[PART]],
+// CHECK:           } {tile.names = ["tile", "stage", "phase", "phase_before", "part_before"]}
+tile.kernel @quotient(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16) grid [] dtype bf16
+    plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> attributes {sched.roles = [#sched.role<"producer", warps 4>, #sched.role<"consumer", warps 8>]} {
+  %i = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %n = tile.axis_extent "k" : i32
+  %start = arith.constant 0.0 : f32
+  %q = sched.shared "q" at 0 : !queries
+  %k_ring = sched.shared "k" at 0 : !key_ring
+  %v_ring = sched.shared "v" at 0 : !value_ring
+  %kr = sched.ring "k" at 0 filled_by 1 emptied_by 8 : !sched.ring<2>
+  %vr = sched.ring "v" at 0 filled_by 1 emptied_by 8 : !sched.ring<2>
+  sched.role "consumer" warps 8 registers 240 {
+    sched.for_work grid (%number) {
+      %none = tile.splat %start : f32 -> !sums
+      %low = tile.splat %start : f32 -> !rows
+      %r:2 = sched.for_tiles (%tile, %stage, %phase) = (%i, %i, %i) below %n tiles(%acc = %none : !sums, %m = %low : !rows) {
+        sched.wait %kr[%stage] phase %phase {sched.at = #sched.at<order 0>} : !sched.ring<2>
+        %k = sched.slot %k_ring[%stage] {sched.at = #sched.at<order 0>} : !key_ring -> !keys
+        %s = tile.mma %q, %k : !queries, !keys -> !scores {sched.async, sched.at = #sched.at<order 0>}
+        sched.release %kr[%stage] : !sched.ring<2> reads %k : !keys
+        %m1 = tile.reduce max %s over "k" init %m : !rows, !scores -> !rows {sched.at = #sched.at<order 3>}
+        %scaled = tile.map(%acc, %m1 : !sums, !rows) -> !sums {
+        ^bb0(%e: f32, %f: f32):
+          %x = arith.mulf %e, %f : f32
+          tile.yield %x : f32
+        } {sched.at = #sched.at<order 5>}
+        %p = tile.convert %s {sched.at = #sched.at<order 6>} : !scores -> !rounded
+        %part = arith.remui %tile, %n {tile.name = "part"} : i32
+        %next_part = arith.addi %part, %one : i32
+        sched.wait %vr[%next_part] phase %phase {sched.at = #sched.at<order 1, stage 1>} : !sched.ring<2>
+        %v = sched.slot %v_ring[%next_part] {sched.at = #sched.at<order 1, stage 1>} : !value_ring -> !values
+        %acc1 = tile.mma %p, %v add %scaled : !sums, !rounded, !values -> !sums {sched.async, sched.at = #sched.at<order 1, stage 1>}
+        sched.release %vr[%next_part] {sched.at = #sched.at<order 1, stage 1>} : !sched.ring<2> reads %v : !values
+        %next = arith.addi %tile, %one : i32
+        %next_stage = arith.xori %stage, %one : i32
+        %next_phase = arith.xori %phase, %one : i32
+        sched.next %next, %next_stage, %next_phase, %acc1, %m1 : i32, i32, i32, !sums, !rows
+      } {tile.names = ["tile", "stage", "phase"]}
+    }
+  }
+}
+
 // Of other tiles the multiple is computed.
 // CHECK-LABEL: tile.kernel @not_zero
 // CHECK:         tile.reduce max

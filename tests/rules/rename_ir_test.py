@@ -22,6 +22,7 @@ tile.kernel @k() plan <tile_q = 64, turns = true, copy_warps = 4, pack_groups = 
   %f = sched.natural %e : i32
   %g = tile.part_row 64 : i32
   sched.write_tile %a to %s shares 2 : f32
+  sched.store_elements %x, %y, %view[%i, %j] : !tile.view<2, f32>
   %h = tile.param "part_m" : workspace [piece, hkv] f32
 }
 // RUN: attune-opt -tile-hold-maxima -tile-alternate-warpgroups -tile-compute-again -attn-tile-size="turns=true pack-groups=true"
@@ -38,6 +39,7 @@ tile.kernel @k() plan <tile_q = 64, ping_pong = true, producer_warps = 4, pack_g
   %f = sched.nonnegative %e : i32
   %g = tile.warpgroup_row 64 : i32
   sched.write_tile %a to %s column_splits 2 : f32
+  sched.store_elements %x, %y to %view[%i, %j] : !tile.view<2, f32>
   %h = tile.param "part_m" : workspace [work_item, hkv] f32
 }
 // RUN: attune-opt -tile-lazy-rescale -tile-ping-pong -tile-recompute-maps -attn-tile-size="ping-pong=true pack-gqa=true"

@@ -113,9 +113,37 @@ TEST_CASE("the backward pass of every built-in variant", "[backward]") {
   }
 }
 
+TEST_CASE("persistent blocks store dK and dV by one buffer where there is no room for two", "[backward]") {
+  const Case test = makeCase("causal", Variant("causal").mask(causal()), bf16,
+                             {.batch = 2, .heads = 2, .headsKv = 1, .queries = 300, .keys = 290, .headDim = 128}, 7);
+  CompileOptions options = optionsOf(test);
+  options.backward = true;
+  options.gradients = Gradients{};
+  const Target target = Target::cuda("sm_90a");
+  Expected<std::string> text = emit(*test.variant, options, target, Stage::Tile);
+  if (!text)
+    FAIL(text.error().text());
+  const std::string persistent =
+      std::regex_replace(*text, std::regex("(tile.kernel @causal_keys.*attributes \\{)"), "$1sched.persistent, ");
+  REQUIRE(persistent != *text);
+  Expected<std::string> scheduled = emitFromText({persistent, "persistent.mlir"}, {}, target, Stage::Sched);
+  if (!scheduled)
+    FAIL(scheduled.error().text());
+  CHECK(std::regex_search(*scheduled, std::regex("sched.shared \"dv_tile\" at [0-9]+ over %dk_tile")));
+  const Verdict verdict = judgeText(*scheduled, test, {});
+  INFO(verdict.text);
+  CHECK(verdict.pass);
+  // The wait until TMA has read dK.
+  const size_t wait = scheduled->rfind("sched.wait_boxes", scheduled->rfind("to %dv_map["));
+  REQUIRE(wait != std::string::npos);
+  std::string early = *scheduled;
+  early.erase(wait, early.find('\n', wait) - wait);
+  CHECK(!judgeText(early, test, {}).pass);
+}
+
 TEST_CASE("one lane waits for a box, and another one releases its stage for the warp", "[backward]") {
   const Case test = makeCase("causal", Variant("causal").mask(causal()), bf16,
-                             {.batch = 1, .heads = 1, .headsKv = 1, .queries = 300, .keys = 150, .headDim = 64}, 7);
+                             {.batch = 1, .heads = 1, .headsKv = 1, .queries = 300, .keys = 150, .headDim = 128}, 7);
   CompileOptions options = optionsOf(test);
   options.backward = true;
   options.gradients = Gradients{};

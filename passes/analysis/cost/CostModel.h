@@ -97,7 +97,8 @@ struct Plan {
   int dvWarps = 1;         ///< warps that hold the same rows and split the columns of V and O
   int producerWarps = 0;   ///< warps in addition to `warps` that copy tiles; products are then warpgroup-level
   bool persistent = false; ///< a thread block computes several query tiles; O has a separate shared buffer
-  int queryStages = 1;     ///< stages of Q's ring in persistent blocks
+  /// In persistent blocks: stages of the rings that a block fills once a tile of work (Q; in loops over queries K and V).
+  int queryStages = 1;
   /// Backward pass: stages of the ring whose tiles only dP reads (V in a loop over keys, dO in a loop over queries that
   /// does not compute dV). dP frees such a tile early in an iteration. 0: `stages`.
   int dpStages = 0;

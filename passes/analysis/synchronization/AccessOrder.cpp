@@ -69,11 +69,19 @@ static SmallVector<StringRef> iteratedAxes(sched::KernelOp kernel) {
   });
 }
 
+/// Whether tiles of work are tiles of keys, and loops go over tiles of queries.
+static bool isOfKeys(sched::KernelOp kernel) {
+  return llvm::any_of(kernel.getGrid().getAsRange<tile::AxisAttr>(),
+                      [](tile::AxisAttr axis) { return axis.getName() == "k"; });
+}
+
 /// The launches to check: without keys, with one key more than a tile, and with enough tiles of keys for each split to
 /// fill all stages of its rings twice and one stage a third time. The last tile of queries has one row, so that some
 /// warpgroups have no rows. For persistent blocks the first launch has one block for each tile of work, and the other
 /// launches have two blocks. One of the launches with two blocks has no keys: with keys, the waits on the K and V rings
-/// may order successive tiles of work and so hide that another synchronisation is missing.
+/// may order successive tiles of work and so hide that another synchronisation is missing. Where a tile of work has keys,
+/// one launch has three tiles of work a block with three tiles of queries each, so that rings of two stages begin with
+/// either.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const tile::PlanAttr plan = kernel.getPlan();
@@ -113,6 +121,8 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
     add(2 * most, 2 * tileQ, 2, 1, 2, {Values::Few, Values::FewOthers, Values::FewMore});
   if (program.several)
     add(0, tileQ, 3, 2, 2, {Values::Zero});
+  if (program.several && isOfKeys(kernel))
+    add(5 * tileK, 2 * tileQ, 1, 1, 2, {Values::Zero});
   return launches;
 }
 

@@ -24,7 +24,7 @@ int64_t Launch::extentOf(StringRef axis) const {
   return llvm::StringSwitch<int64_t>(axis)
       .Cases({"q", tile::rowsAxis}, queries)
       .Case("k", keys)
-      .Case("h", heads)
+      .Cases({"h", "hkv"}, heads)
       .Case("b", batches)
       .Case(tile::workItemsAxis, workItems)
       .Default(1);

@@ -45,6 +45,8 @@ KernelFrame::KernelFrame(BackwardProgram &program, const Twine &suffix, ArrayRef
       kernel->setAttr(sched::stageBiasesAttr, builder.getUnitAttr());
     if (plan.getOverlap())
       kernel->setAttr(sched::overlapAttr, builder.getUnitAttr());
+    if (plan.getPersistent() && work == Work::LoopOverQueries)
+      kernel->setAttr(sched::persistentAttr, builder.getUnitAttr());
   }
 }
 
@@ -65,6 +67,18 @@ Value KernelFrame::operand(StringRef name, OperandRole role, Type element, Array
     all.push_back(axis(each, each == "d" ? op.getHeadDim() : each == "dv" ? op.getHeadDimV() : 0));
   return operand(
       tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false, all, element));
+}
+
+Value KernelFrame::sumsOfQueries() {
+  constexpr StringRef name = "dq_sums";
+  if (!program.addsFromRegisters())
+    return operand(name, OperandRole::Workspace, f32, {"h", "q", "d"});
+  const int64_t headDim = op.getHeadDim();
+  const SmallVector<tile::AxisAttr> axes{axis("b"), axis("h"), axis("q", 0, tile::blockRows),
+                                         axis("place", tile::blockRows * headDim)};
+  Value blocks = operand(tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), OperandRole::Workspace,
+                                                /*optional=*/false, axes, f32));
+  return tile::named(tile::BlockedRowsOp::create(builder, blocks, headDim), "dq_rows");
 }
 
 void KernelFrame::readLaunch() {

@@ -45,8 +45,9 @@ struct KernelFrame : TileWriter {
     return operand(name, OperandRole::Out, op.getDtype(), axes);
   }
   Value rows(StringRef name, OperandRole role) { return operand(name, role, f32, {"h", "q"}); }
-  /// The float32 sums of dQ, not yet multiplied by the softmax scale.
-  Value sumsOfQueries() { return operand("dq_sums", OperandRole::Workspace, f32, {"h", "q", "d"}); }
+  /// The float32 sums of dQ, not yet multiplied by the softmax scale; rows in blocks of 16 if the loop over queries adds
+  /// them from registers.
+  Value sumsOfQueries();
   SmallVector<Value> sumViews(ArrayRef<GradientSum> sums) {
     return llvm::map_to_vector(sums, [&](const GradientSum &sum) { return operand(sum.declaration()); });
   }

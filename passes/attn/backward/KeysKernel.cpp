@@ -165,9 +165,10 @@ static void writeLoopOverQueries(KernelFrame &frame, QueryLoop of) {
   if (!endsByHead(frame.op, MaskAxis::Queries))
     of.end = frame.rowsRead(ofAllHeads, MaskAxis::Queries);
   const SmallVector<Value, 3> at{frame.b, kvHead, values.k0};
-  of.kTile = frame.load("k_tile", "k", "d", keys, at, end, 1);
+  const int64_t stages = frame.plan.getQStages();
+  of.kTile = frame.load("k_tile", "k", "d", keys, at, end, stages);
   if (vs)
-    of.vTile = frame.load("v_tile", "k", "dv", vs, at, end, 1);
+    of.vTile = frame.load("v_tile", "k", "dv", vs, at, end, stages);
   const Carried sums = loopOverGroup(frame, of, sumViews, first, group);
   if (dk)
     frame.store(frame.scaledBy("dk", sums.front(), gradientScale(frame, of.givesValues)), dk, at, values.Sk);

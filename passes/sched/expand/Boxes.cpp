@@ -175,15 +175,20 @@ bool Boxes::isRepeated() {
   return kernel->hasAttr(sched::persistentAttr) || isa<sched::ForTilesOp>(builder.getInsertionBlock()->getParentOp());
 }
 
+/// Whether tiles of `type` fit in `buffer` in the same layout.
+static bool isAlike(Value buffer, TileType type) {
+  auto held = cast<TileType>(buffer.getType());
+  return type.getShape()[1] == held.getShape()[1] && type.bytes() <= held.bytes() &&
+         type.getLayout() == held.getLayout();
+}
+
 Value Boxes::takeFreeBuffer(TileType output, int64_t laterBytes) {
   if (isRepeated())
     return {};
   auto isFree = [&](Value buffer) {
     if (!buffer || buffer.getParentBlock() != &kernelBody() || rightBuffers.contains(buffer))
       return false;
-    auto type = cast<TileType>(buffer.getType());
-    return output.getShape()[1] == type.getShape()[1] && output.bytes() <= type.bytes() &&
-           output.getLayout() == type.getLayout();
+    return isAlike(buffer, output);
   };
   // The output reuses the smallest free shared buffer, which leaves larger ones to outputs with more columns; of
   // several smallest buffers the last.
@@ -255,6 +260,10 @@ LogicalResult Boxes::storeByEngine(tile::StoreOp op, bool another) {
     if (TileType stored = store.getTile().getType(); stored.rank() == 2)
       laterBytes += stagedType(stacked(stored), store.getView().getType().getElementType()).bytes();
   Value over = takeFreeBuffer(sharedType, laterBytes);
+  if (isRepeated() && ownBuffer && !hasRoomFor(sharedType, 0) && isAlike(ownBuffer, sharedType)) {
+    over = ownBuffer;
+    issueOutputs();
+  }
   {
     OpBuilder::InsertionGuard guard(builder);
     if (over)
@@ -265,6 +274,8 @@ LogicalResult Boxes::storeByEngine(tile::StoreOp op, bool another) {
       builder.setInsertionPointToStart(&kernelBody());
     shared = sched::SharedOp::create(builder, loc, sharedType, nameOfView(op.getView()) + "_tile", over);
   }
+  if (!over)
+    ownBuffer = shared;
   Output output{buffer, stagedBoxes(shared, i32(0), op.getView(), /*adds=*/false), {}};
   for (Value index : op.getIndices())
     output.at.push_back(mapping.lookup(index));
@@ -297,8 +308,7 @@ Boxes::StagedBoxes Boxes::stagedBoxes(Value shared, Value stage, Value view, boo
 }
 
 void Boxes::writeBoxes(const Output &output) {
-  const bool again = isRepeated();
-  if (again) {
+  if (isRepeated() && outputs.empty()) {
     waitForBoxes(thread);
     sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);
     storesBoxes = true;
@@ -308,6 +318,8 @@ void Boxes::writeBoxes(const Output &output) {
 }
 
 void Boxes::issueOutputs() {
+  if (outputs.empty())
+    return;
   const bool again = isRepeated();
   sched::FenceAsyncOp::create(builder, loc);
   sched::SyncWarpsOp::create(builder, loc, warpgroupBarrier(), 128);

@@ -69,7 +69,8 @@ protected:
   /// Stores a register tile by TMA. Each warpgroup first writes its own rows to shared memory, over a buffer that has
   /// no later reader (takeFreeBuffer) or to a buffer of the output alone. In a persistent block the warpgroup first
   /// waits until TMA has read the previous output from that buffer.
-  /// With `another` such store right after, TMA starts the boxes of both together, so that one wait serves both.
+  /// With `another` such store right after, TMA starts the boxes of both together, so that one wait serves both, unless
+  /// both use one buffer.
   LogicalResult storeByEngine(tile::StoreOp op, bool another);
   /// A shared buffer that the tile `output` may overwrite, or null; no other output gets the same buffer. Always null
   /// if the output is stored repeatedly (isRepeated). The buffer is that of a product's left operand of which each
@@ -103,7 +104,7 @@ protected:
     SmallVector<Value, 3> at;
   };
   /// Each warpgroup writes its own rows of the tile to shared memory. If the store is repeated, the warpgroup first waits
-  /// until TMA has read the previous boxes.
+  /// until TMA has read the boxes of all outputs that it has started.
   void writeBoxes(const Output &output);
   /// Makes what writeBoxes has written visible to TMA, synchronises the warps of a warpgroup, and has the warpgroup's
   /// first thread start the stores. The thread waits until TMA has read the boxes: here, or at the end of the warp role
@@ -116,7 +117,9 @@ protected:
   void waitForBoxes(Value threadId);
 
   SmallVector<Output> outputs; ///< in shared memory, and not stored by TMA yet
-  bool storesBoxes = false;    ///< whether the current role must still wait for TMA stores
+  Value
+      ownBuffer; ///< the last buffer of an output alone, which a repeated store shares if there is no room for another
+  bool storesBoxes = false; ///< whether the current role must still wait for TMA stores
   /// Shared buffers of the products' left operands that an output may overwrite, in the order of the products.
   llvm::SetVector<Value> leftBuffers;
   llvm::DenseSet<Value> rightBuffers; ///< shared memory of the products' right operands

@@ -167,9 +167,9 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         mapping.map(id.getResult(), workBlock ? thread : sched::ThreadIdOp::create(builder, loc).getResult());
         return success();
       })
-      .Case<tile::GroupRowsOp, tile::PagedRowsOp>([&](auto rows) {
-        // The view of the rows of several heads (GroupRowsOp) or pages (PagedRowsOp) needs no code: headRow() computes
-        // the position of a row.
+      .Case<tile::GroupRowsOp, tile::PagedRowsOp, tile::BlockedRowsOp>([&](auto rows) {
+        // The view of the rows of several heads (GroupRowsOp), of pages (PagedRowsOp) or in blocks (BlockedRowsOp) needs
+        // no code: headRow() and forEachFour() compute the position of a row.
         mapping.map(rows.getResult(), mapping.lookup(rows.getView()));
         return success();
       })

@@ -18,16 +18,30 @@ LogicalResult KernelExpander::expandOp(tile::LoadOp op) {
                           << attn::valueType(op.getView().getType().getElementType()) << " in registers";
   Value buffer = newBuffer(op.getResult());
   buffers.map(op.getResult(), buffer);
-  fillBuffer(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type.getElementType())), buffer);
+  Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type.getElementType()));
+  fillBuffer(zero, buffer);
   makeHead(op.getView(), op.getIndices());
   auto always = [](Value inside) { return inside; };
+  const Type element = builder.getF32Type();
+  if (isInBlocks(op.getView())) {
+    Value row0 = mapping.lookup(op.getIndices().back()), end = mapping.lookup(op.getLimit());
+    forEachFour(buffer, op.getView(), op.getIndices(), op.getLimit(), always,
+                [&](Value own, Value place, Value i, Value j) {
+                  auto loaded = sched::LoadElementsOp::create(builder, loc, SmallVector<Type>(4, element), own, place);
+                  for (int64_t n = 0; n < 4; ++n) {
+                    Value inside = below(add(row0, rowInTile(buffer, i, i32(n / 2))), end);
+                    set(arith::SelectOp::create(builder, loc, inside, loaded.getResult(unsigned(n)), zero), buffer,
+                        SmallVector<Value>{i, j, i32(n)});
+                  }
+                });
+    return success();
+  }
   if (hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), always,
                 [&](Value head, ValueRange place, const PairAt &at) {
-                  const Type element = builder.getF32Type();
-                  auto pair = sched::LoadElementsOp::create(builder, loc, element, element, head, place);
-                  set(pair.getFirst(), buffer, at[0]);
-                  set(pair.getSecond(), buffer, at[1]);
+                  auto pair = sched::LoadElementsOp::create(builder, loc, SmallVector<Type>(2, element), head, place);
+                  set(pair.getResult(0), buffer, at[0]);
+                  set(pair.getResult(1), buffer, at[1]);
                 });
     return success();
   }

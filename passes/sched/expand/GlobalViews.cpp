@@ -169,6 +169,37 @@ void GlobalViews::forEachPair(Value buffer, Value view, ValueRange indices, Valu
   });
 }
 
+SmallVector<Value, 4> GlobalViews::fourOf(Value buffer, Value i, Value j) {
+  SmallVector<Value, 4> values;
+  for (int64_t n = 0; n < 4; ++n)
+    values.push_back(get(buffer, {i, j, i32(n)}));
+  return values;
+}
+
+void GlobalViews::forEachFour(Value buffer, Value view, ValueRange indices, Value limit,
+                              function_ref<Value(Value)> condition,
+                              function_ref<void(Value, Value, Value, Value)> body) {
+  auto type = cast<TileType>(buffer.getType());
+  const int64_t columns = int64_t(view.getDefiningOp<tile::BlockedRowsOp>().getColumns());
+  Value head = slice(view, indices, nameOfView(view) + "_head"), ownColumn = firstColumn(type);
+  Value row0 = add(mapping.lookup(indices.back()), firstRowOf(type)), end = mapping.lookup(limit),
+        place0 = mul(lane, 4);
+  if (ownColumn)
+    place0 = add(place0, mul(ownColumn, tile::blockRows));
+  repeat(laneShape(buffer)[0], "i", [&](Value i) {
+    Value row = add(row0, mul(i, tile::blockRows)), block = tile::named(div(row, tile::blockRows), "row_block");
+    onlyIf(condition(below(row, end)), [&] {
+      const auto vector = tile::ViewType::get(builder.getContext(), 1, builder.getF32Type());
+      Value own = tile::named(sched::SliceOp::create(builder, loc, vector, head, ValueRange{block, place0}),
+                              "own_" + nameOfView(view));
+      repeat(laneShape(buffer)[1], "j", [&](Value j) {
+        auto atBlock = [&] { body(own, mul(j, 8 * tile::blockRows), i, j); };
+        columns < type.getShape()[1] ? onlyIf(below(columnInTile(type, j, i32(0)), i32(columns)), atBlock) : atBlock();
+      });
+    });
+  });
+}
+
 void GlobalViews::forEachChunk(int64_t rows, int64_t columns, int64_t elementBytes, Value thread, int64_t threads,
                                function_ref<void(Value, Value, Value)> body) {
   int64_t perChunk = 16 / elementBytes, chunks = columns / perChunk, total = rows * chunks;

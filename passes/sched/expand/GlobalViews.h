@@ -6,7 +6,7 @@
 // that a lane holds and that is within the view:
 //
 //     forEachPair(buffer, view, indices, limit, condition, [&](Value head, ValueRange place, const PairAt &at) {
-//       sched::StoreElementsOp::create(builder, loc, get(buffer, at[0]), get(buffer, at[1]), head, place);
+//       sched::AddElementsOp::create(builder, loc, ValueRange(get(buffer, at[0])), head, place);
 //     });
 //
 //===----------------------------------------------------------------------===//
@@ -75,6 +75,16 @@ protected:
   /// `hasPairs`.
   void forEachPair(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
                    function_ref<void(Value head, ValueRange place, const PairAt &at)> body);
+
+  /// Whether a view keeps its rows in blocks of 16 (tile.blocked_rows).
+  static bool isInBlocks(Value view) { return bool(view.getDefiningOp<tile::BlockedRowsOp>()); }
+  /// Calls `body(own, place, i, j)` for each 16 rows x 8 columns of the accumulator `buffer` that begin below `limit`,
+  /// where `view` keeps its rows in blocks. `place` is the index of the lane's four elements in `own`, the part of the
+  /// view from the lane's first element on; `i` and `j` are their indices in `buffer`. `condition` as in forEachPair.
+  void forEachFour(Value buffer, Value view, ValueRange indices, Value limit, function_ref<Value(Value)> condition,
+                   function_ref<void(Value own, Value place, Value i, Value j)> body);
+  /// The lane's four elements of the block (i, j) of an accumulator.
+  SmallVector<Value, 4> fourOf(Value buffer, Value i, Value j);
 
   /// Splits `count` elements over `threads` threads, and calls `body(i, place)` for the i-th element of thread
   /// `thread`, which has the index `place` among all elements. Only some threads may have a last element.

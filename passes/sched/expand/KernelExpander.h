@@ -181,6 +181,7 @@ private:
   /// Stores each element, or pair of columns, by the first lane that holds it (isWriter). Used for vectors, for tiles
   /// that isStoredInPairs accepts, and for views whose last axis has no fixed size.
   LogicalResult storeElements(tile::StoreOp op);
+  LogicalResult storeBlocks(tile::StoreOp op);
   /// Adds a register tile to global memory atomically, element by element or, from sm_90 on, two columns at a time.
   LogicalResult expandOp(tile::AccumulateOp op);
   /// Adds a shared tile to global memory: by TMA, where one lane of each warp issues the rows, or element by element.

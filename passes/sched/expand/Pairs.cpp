@@ -121,10 +121,10 @@ void MapInputs::loadPairs(tile::MapOp op, const ElementPairs &of, Value j) {
         if (byRows)
           indices.back() = firstOfPair(indices.back(), column);
       }
-      auto pair = sched::LoadElementsOp::create(builder, loc, builder.getF32Type(), builder.getF32Type(),
+      auto pair = sched::LoadElementsOp::create(builder, loc, SmallVector<Type>(2, builder.getF32Type()),
                                                 of.own ? of.own : view, indices);
-      const std::array<Value, 2> own = byRows ? exchangePairs(pair.getFirst(), pair.getSecond(), isSecond)
-                                              : std::array<Value, 2>{pair.getFirst(), pair.getSecond()};
+      const std::array<Value, 2> own = byRows ? exchangePairs(pair.getResult(0), pair.getResult(1), isSecond)
+                                              : std::array<Value, 2>{pair.getResult(0), pair.getResult(1)};
       for (int64_t c : {0, 1})
         set(own[size_t(c)], of.buffer, {i, i32(0), add(mul(r, 2), c)});
     });

@@ -143,7 +143,7 @@ void KernelExpander::scatterPairs(tile::ScatterOp op, ArrayRef<Value> extents) {
     std::array<Value, 2> pair = {get(buffer, {i, j, mul(r, 2)}), get(buffer, {i, j, add(mul(r, 2), 1)})};
     if (byRows)
       pair = exchangePairs(pair[0], pair[1], isSecond);
-    auto store = [&] { sched::StoreElementsOp::create(builder, loc, pair[0], pair[1], own ? own : view, place); };
+    auto store = [&] { sched::StoreElementsOp::create(builder, loc, ValueRange(pair), own ? own : view, place); };
     writes ? onlyIf(writes, store) : store();
   };
   const SmallVector<int64_t> shape = laneShape(buffer);

@@ -11,9 +11,11 @@ LogicalResult KernelExpander::expandOp(tile::StoreOp op) {
   tile::OperandAttr operand = tile::operandOf(op.getView());
   if (isStoredByEngine(op)) {
     auto next = dyn_cast_or_null<tile::StoreOp>(op->getNextNode());
-    return storeByEngine(op, /*another=*/next && !isRepeated() && isStoredByEngine(next));
+    return storeByEngine(op, /*another=*/next && isStoredByEngine(next));
   }
   auto store = [&] {
+    if (isInBlocks(op.getView()))
+      return storeBlocks(op);
     if (type.rank() == 1 || !operand.isTiled() || isStoredInPairs(op))
       return storeElements(op);
     return inShared(op.getTile()) ? storeShared(op) : storeThroughShared(op);
@@ -71,7 +73,8 @@ LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
   if (hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
                 [&](Value head, ValueRange place, const PairAt &at) {
-                  sched::StoreElementsOp::create(builder, loc, get(buffer, at[0]), get(buffer, at[1]), head, place);
+                  Value pair[] = {get(buffer, at[0]), get(buffer, at[1])};
+                  sched::StoreElementsOp::create(builder, loc, pair, head, place);
                 });
     return success();
   }
@@ -79,6 +82,16 @@ LogicalResult KernelExpander::storeElements(tile::StoreOp op) {
                 [&](Value head, ValueRange place, SmallVector<Value> at) {
                   sched::StoreElementOp::create(builder, loc, get(buffer, at), head, place);
                 });
+  return success();
+}
+
+LogicalResult KernelExpander::storeBlocks(tile::StoreOp op) {
+  Value buffer = buffers.lookup(op.getTile()), writer = isWriter(buffer);
+  forEachFour(
+      buffer, op.getView(), op.getIndices(), op.getLimit(), [&](Value inside) { return both(writer, inside); },
+      [&](Value own, Value place, Value i, Value j) {
+        sched::StoreElementsOp::create(builder, loc, fourOf(buffer, i, j), own, place);
+      });
   return success();
 }
 
@@ -143,7 +156,18 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   Value writer = isWriter(buffer);
   auto condition = [&](Value inside) { return both(writer, inside); };
   const ArchInfo *info = findArch(arch);
-  if (info && info->vectorReductions && hasPairs(buffer, op.getView())) {
+  const bool byVectors = info && info->vectorReductions;
+  if (isInBlocks(op.getView())) {
+    if (!byVectors)
+      return op.emitError() << "adds rows in blocks of 16, four elements at a time, which " << arch
+                            << " has no instruction for; accumulate to rows";
+    forEachFour(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
+                [&](Value own, Value place, Value i, Value j) {
+                  sched::AddElementsOp::create(builder, loc, fourOf(buffer, i, j), own, place);
+                });
+    return success();
+  }
+  if (byVectors && hasPairs(buffer, op.getView())) {
     forEachPair(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
                 [&](Value head, ValueRange place, const PairAt &at) {
                   Value pair[] = {get(buffer, at[0]), get(buffer, at[1])};

@@ -2,6 +2,9 @@
 
 #include "passes/sched/pipeline/Stages.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 
 namespace attune::pipeline {
@@ -33,11 +36,19 @@ LoopStages::LoopStages(ForTilesOp loop, int64_t expanded)
   findWaits();
 }
 
+/// Whether `op` divides by a number that is known only at run time, which takes more instructions than a loop has to
+/// carry the result.
+static bool isDivision(Operation *op) {
+  return isa<arith::DivUIOp, arith::DivSIOp, arith::RemUIOp, arith::RemSIOp>(op) &&
+         op->getResult(0).getType().isInteger(32) && !matchPattern(op->getOperand(1), m_Constant());
+}
+
 void LoopStages::repeatScalars() {
   for (Operation &op : llvm::reverse(loop.getBody().front().without_terminator())) {
     const bool computes = op.getNumRegions() == 0 && isMemoryEffectFree(&op) && !isa<sched::SlotOp>(op) &&
                           llvm::none_of(op.getResultTypes(), llvm::IsaPred<tile::TileType>);
-    if (!computes || stageOf(&op) > 0 || llvm::none_of(op.getResults(), [&](Value value) { return reads(1, value); }))
+    if (!computes || isDivision(&op) || stageOf(&op) > 0 ||
+        llvm::none_of(op.getResults(), [&](Value value) { return reads(1, value); }))
       continue;
     repeated.insert(&op);
     readBy[1].insert(op.operand_begin(), op.operand_end());

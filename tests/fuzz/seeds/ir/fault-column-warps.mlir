@@ -209,7 +209,7 @@ sched.kernel @hopper(k: in [b, hkv, k, d 64] bf16, sums: accumulate [b, h, q, d 
       sched.store_shared %float and %float, %sums[%zero, %zero, %zero] : f32, !tile.tile<stage 1 x q 128 x d 64, f32, shared, #sched.swizzle<128>>
       %sum0, %sum1 = sched.load_elements %lse[%q0, %zero] : !tile.view<2, f32>
       %in_pairs = sched.in_pairs %lse : !tile.view<2, f32>
-      sched.store_elements %sum0, %sum1, %lse[%q0, %zero] : !tile.view<2, f32>
+      sched.store_elements %sum0, %sum1 to %lse[%q0, %zero] : !tile.view<2, f32>
       sched.add_elements %sum0, %sum1 to %lse[%q0, %zero] : !tile.view<2, f32>
       %BYTES = tile.param "saved.dropout
 sched.kernel @bad() grid [] arch "sm_80" threads 128 blocks_per_sm 2 shared_bytes 65536 dtype bf16 plan <tile_q = 128, ti" : !tile.view<5, i8>
