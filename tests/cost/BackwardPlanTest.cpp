@@ -304,6 +304,40 @@ TEST_CASE("where five products do not fit or add in any order, warpgroups comput
   CHECK(choose(makeRequest("sm_90", 256, 256)).keys.producerWarps == 0);
 }
 
+TEST_CASE("blocks of the loop over queries are persistent where K and V have room for two stages, up to 64 tiles",
+          "[backward-plan]") {
+  auto keysOf = [](const PlanRequest &request) {
+    Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+    REQUIRE(plans);
+    CHECK(plans->accumulatesDq);
+    CHECK_FALSE(plans->queries.persistent);
+    return plans->keys;
+  };
+  PlanRequest request = makeRequest("sm_90a", 64, 64);
+  CHECK((keysOf(request).persistent && keysOf(request).queryStages == 2 && keysOf(request).overlap));
+  CHECK(keysOf(makeRequest("sm_90a", 32, 32)).persistent);
+  CHECK_FALSE(keysOf(makeRequest("sm_90a", 96, 96)).persistent);
+  CHECK_FALSE(keysOf(makeRequest("sm_90a", 128, 128)).persistent);
+  // A tile takes longer, which counts where a block has many.
+  request.queries = 63 * 128;
+  CHECK(keysOf(request).persistent);
+  request.queries = 64 * 128;
+  CHECK((!keysOf(request).persistent && keysOf(request).queryStages == 1 && keysOf(request).overlap));
+  Expected<std::vector<BackwardPlans>> all = backwardPlans(request);
+  REQUIRE(all);
+  CHECK(std::ranges::any_of(*all, [](const BackwardPlans &plans) { return plans.keys.persistent; }));
+  // Vectors that the mask reads take the last of shared memory; what it reads for a head takes a register.
+  request = makeRequest("sm_90a", 64, 64);
+  request.stagedColumns = 1;
+  CHECK_FALSE(keysOf(request).persistent);
+  request = makeRequest("sm_90a", 64, 64);
+  request.uniformValues = 1;
+  CHECK_FALSE(keysOf(request).persistent);
+  request.uniformValues = 0;
+  request.elementLoads = 1;
+  CHECK_FALSE(keysOf(request).persistent);
+}
+
 TEST_CASE("dQ is deferred to the next tile in tiles of 128 x 128 whose score has no arithmetic of its own",
           "[backward-plan]") {
   auto overlaps = [](const PlanRequest &request) {

