@@ -136,7 +136,8 @@ def AttnToTileBackward : Pass<"attn-to-tile-backward", "::mlir::ModuleOp"> {
     otherwise heads are an outer loop. Scores and weights are recomputed from Q, K and LSE.
     Every gradient of Q, K and V is summed in a fixed order, without atomics, unless the op has `attn.accumulates_dq`.
     With that attribute the loop over queries has all five products and adds dQ to a workspace. The first kernel clears
-    this workspace, and the kernel for dQ converts it. With `attn.separate_dv` one kernel computes dV and another one dK, both over tiles of keys.
+    this workspace, and the kernel for dQ converts it. Without a producer role and in persistent blocks, warps add dQ from
+    registers, and the workspace keeps rows in blocks (`tile.blocked_rows`). With `attn.separate_dv` one kernel computes dV and another one dK, both over tiles of keys.
     How the gradient of a captured tensor is summed depends on the tensor's indices. If no index depends on k, the
     gradient is summed for each row; if no index depends on q, for each key. These sums are written to the workspace,
     and a later kernel `_grad_NAME` adds them up. If q and k are both indices, the kernel `_grad_NAME` computes the

@@ -120,6 +120,31 @@ TEST_CASE("a gradient that is wrong is found") {
   CHECK(!compareGradient("dq", HostTensor::zeros(f32, {1, 4, 3, 4}), exact->q).pass);
 }
 
+TEST_CASE("what the given O errs by is allowed for in rows of dQ, in no other") {
+  const Variant variant = Variant("causal").mask(causal());
+  BackwardProblem problem = problemOf(variant, false, 3);
+  Expected<GradientValues> exact = gradients(problem);
+  REQUIRE(exact);
+  HostTensor given = HostTensor::fromDoubles(f32, problem.dO.shape, exact->forward.o);
+  problem.o = given;
+  Expected<GradientValues> same = gradients(problem);
+  REQUIRE(same);
+  CHECK(same->q.rowError[1] == Approx(exact->q.rowError[1]).epsilon(1e-3));
+  const int64_t columns = problem.dO.shape[3];
+  given.set(columns, given.at(columns) + 0.5);
+  problem.o = given;
+  Expected<GradientValues> wide = gradients(problem);
+  REQUIRE(wide);
+  CHECK(wide->q.values == exact->q.values);
+  CHECK(wide->q.rowError[1] > 100 * exact->q.rowError[1]);
+  CHECK(wide->q.rowError[2] == Approx(exact->q.rowError[2]).epsilon(1e-3));
+  given.set(columns, std::nan(""));
+  problem.o = given;
+  Expected<GradientValues> unknown = gradients(problem);
+  REQUIRE(unknown);
+  CHECK(unknown->q.rowError[1] == Approx(exact->q.rowError[1]).epsilon(1e-3));
+}
+
 TEST_CASE("problems whose gradients do not fit are errors") {
   const Variant variant = Variant("plain");
   auto errorOf = [](const BackwardProblem &problem) {
@@ -129,6 +154,9 @@ TEST_CASE("problems whose gradients do not fit are errors") {
   BackwardProblem problem = problemOf(variant, true, 3);
   problem.dO = HostTensor::zeros(f32, {1, 4, 3, 8});
   CHECK(errorOf(problem) == "dO must have the shape of O");
+  problem = problemOf(variant, true, 3);
+  problem.o = HostTensor::zeros(f32, {1, 4, 3, 8});
+  CHECK(errorOf(problem) == "the given O must have the shape of O");
   problem = problemOf(variant, true, 3);
   problem.dLse = HostTensor::zeros(f32, {1, 4, 4});
   CHECK(errorOf(problem) == "dLSE must have the shape of LSE");

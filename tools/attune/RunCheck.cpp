@@ -47,7 +47,7 @@ Expected<Check> checkForward(reference::Problem &problem, const RunData &data) {
 /// Those of the backward pass.
 Expected<Check> checkBackward(reference::Problem &problem, const RunData &data) {
   const auto dLse = data.ofBackward.find("dlse");
-  reference::BackwardProblem backward{.forward = std::move(problem), .dO = data.ofBackward.at("do")};
+  reference::BackwardProblem backward{.forward = std::move(problem), .dO = data.ofBackward.at("do"), .o = data.o};
   if (dLse != data.ofBackward.end())
     backward.dLse = dLse->second;
   for (const auto &[name, tensor] : data.ofBackward)

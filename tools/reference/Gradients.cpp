@@ -167,6 +167,16 @@ private:
     return std::ranges::find(problem.tensors, name) != problem.tensors.end();
   }
 
+  /// By how much rowsum(dO * O) of the given O differs from that of the reference's.
+  double rowSumOffset(int64_t index) const {
+    double offset = 0;
+    for (int64_t d = 0; problem.o && d < prepared.headDimV; ++d) {
+      const int64_t at = index * prepared.headDimV + d;
+      offset += dO[index][d] * (problem.o->at(at) - forward.o[size_t(at)]);
+    }
+    return offset;
+  }
+
   void attend(int64_t b, int64_t h, int64_t query, int64_t kvPlane, Scratch &scratch) {
     const int64_t index = (b * prepared.heads + h) * prepared.queryLength + query, columns = prepared.headDimV;
     Row row{index, b, h, query, kvPlane, 0, 0, -infinity, -infinity, 0};
@@ -178,6 +188,8 @@ private:
     }
     // It is one for all keys, so that their errors do not average: 3 times it has to be 5 standard deviations.
     row.rowSumError = 5.0 / 3 * std::sqrt(row.rowSumError);
+    if (const double known = rowSumOffset(index); std::isfinite(known))
+      row.rowSumError = std::hypot(row.rowSumError, known);
     if (prepared.weights == Weights::Softmax) {
       row.lse = row.logDivisor = forward.lse[size_t(index)];
       if (row.lse == -infinity)
@@ -354,6 +366,8 @@ Expected<void> checkBackwardShapes(const BackwardProblem &problem) {
   const std::vector<int64_t> o = {q.shape[0], q.shape[1], q.shape[2], v.shape[3]};
   if (problem.dO.shape != o)
     return Error{"dO must have the shape of O"};
+  if (problem.o && problem.o->shape != o)
+    return Error{"the given O must have the shape of O"};
   if (problem.dLse && problem.dLse->shape != std::vector(o.begin(), o.end() - 1))
     return Error{"dLSE must have the shape of LSE"};
   for (const std::string &name : problem.tensors)

@@ -23,14 +23,16 @@ namespace attune::reference {
 
 struct BackwardProblem {
   Problem forward;
-  HostTensor dO;                         ///< [B, H, Sq, Dv], of the dtype of q
-  std::optional<HostTensor> dLse = {};   ///< [B, H, Sq]
+  HostTensor dO;                       ///< [B, H, Sq, Dv], of the dtype of q
+  std::optional<HostTensor> o = {};    ///< what the kernel is given as O, as dO; without it, O in the dtype is assumed
+  std::optional<HostTensor> dLse = {}; ///< [B, H, Sq]
   std::vector<std::string> tensors = {}; ///< captured tensors of floats
 };
 
 /// A gradient, row-major, and for each row along the last dimension (of a captured tensor for each element) the expected
-/// error, as an RMS over the row, of a kernel that rounds P', dS and results to the dtype, sums in float32 and is given O of
-/// the dtype and LSE of float32.
+/// error, as an RMS over the row, of a kernel that rounds P', dS and results to the dtype, sums in float32 and is given LSE
+/// of float32 and O of the dtype: BackwardProblem::o, whose error in rowsum(dO * O) is known, or O rounded once. A forward
+/// pass that rounds P errs by more than O rounded once where P is of one key, and V of that key is along dO.
 struct GradientOf {
   std::vector<int64_t> shape;
   std::vector<double> values, rowError;
