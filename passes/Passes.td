@@ -85,7 +85,7 @@ def TileSize : Pass<"attn-tile-size", "::mlir::ModuleOp"> {
     Option<"blocksPerSm", "blocks-per-sm", "int64_t", "0", "blocks that share a multiprocessor; 0 lets the cost model choose">,
     Option<"longestFirst", "longest-first", "std::string", "\"auto\"", "thread blocks start with the last rows, in a backward pass also with the first keys: true, false or auto">,
     Option<"persistent", "persistent", "std::string", "\"auto\"", "blocks that take one tile of rows after another: true, false or auto">,
-    Option<"queryStages", "query-stages", "int64_t", "0", "stages of Q in persistent blocks; 0 lets the cost model choose">,
+    Option<"queryStages", "query-stages", "int64_t", "0", "stages of Q (backward: of K and V) in persistent blocks; 0 lets the cost model choose">,
     Option<"pingPong", "ping-pong", "std::string", "\"auto\"", "ping-pong: one warpgroup runs its products while another runs its softmax: true, false or auto">,
     Option<"overlap", "overlap", "std::string", "\"auto\"", "the product with V overlaps with the next softmax: true, false or auto">,
     Option<"stageBiases", "stage-biases", "std::string", "\"auto\"", "dense biases through shared memory: true, false or auto">,

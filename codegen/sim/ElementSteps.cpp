@@ -345,14 +345,16 @@ Go sim::storeByte(Machine &machine, Warp &warp, const Step &step) {
 
 Go sim::addElements(Machine &machine, Warp &warp, const Step &step) {
   const int count = step.at[1];
-  return forEachPlace(machine, warp, step, count, count, lanes, [&](int lane, std::byte *at) {
+  auto add = [&](int lane, std::byte *at) {
     for (int i = 0; i < count; ++i) {
       float sum;
       std::memcpy(&sum, at + 4 * i, 4);
       sum += warp.get<float>(step.in[i], lane);
       std::memcpy(at + 4 * i, &sum, 4);
     }
-  });
+  };
+  return count == 1 ? forEachPlace(machine, warp, step, count, count, lanes, add)
+                    : forEachGroup(machine, warp, step, count, count, lanes, add);
 }
 
 Go sim::addInteger(Machine &machine, Warp &warp, const Step &step) {

@@ -33,7 +33,7 @@ template <typename Visit, typename... Structures> void visitSchedule(Visit visit
         "whether the last rows (backward: also the first keys), longest under a causal mask, are scheduled first",
         of.longestFirst...);
   visit("persistent", "whether blocks are persistent: each computes several tiles of rows", of.persistent...);
-  visit("queryStages", "buffers of Q in persistent blocks: 1 or 2", of.queryStages...);
+  visit("queryStages", "buffers of Q (backward: of K and V) in persistent blocks: 1 or 2", of.queryStages...);
   visit("pingPong", "whether warpgroups ping-pong: one runs its products while another runs its softmax",
         of.pingPong...);
   visit("overlap", "whether a tile's product with V overlaps with the softmax of the next", of.overlap...);

@@ -130,8 +130,8 @@ def AttnPlanAttr : AttnAttr<"Plan", "plan"> {
     and warps become the kernel's `#tile.plan`, all other fields become annotations
     ([scheduling.md](../../inside/scheduling.md)).
 
-    Copies. The K and V rings have `stages` stages, the ring of Q has `q_stages`. In a loop of the backward pass the ring
-    of the tiles that only dP reads has `dp_stages`, if that is not 0. `q_registers` keeps the fragments of Q
+    Copies. The K and V rings have `stages` stages, the ring of Q has `q_stages`; in a backward
+    pass's loop over queries `stages` is of Q and dO, and `q_stages` of K and V. In a loop of the backward pass the ring of the tiles that only dP reads has `dp_stages`, if that is not 0. `q_registers` keeps the fragments of Q
     in registers; otherwise the fragments are read from shared memory for each K tile. With `producer_warps` that many
     additional warps copy tiles for the others by TMA, and products are warpgroup-level; with 0, the default, all warps
     copy and products are warp-level. With `stage_biases` producer warps copy dense biases (bias[h, q, k]) to shared

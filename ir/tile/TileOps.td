@@ -123,8 +123,8 @@ def BlockedRowsOp : TileOp<"blocked_rows", [Pure, AllTypesMatch<["view", "result
 
     The four elements that a lane holds of 16 rows x 8 columns of an accumulator (mma.m16n8) are adjacent, and those of
     a warp are 512 bytes: one access for each lane, where 16 rows of 8 columns take two or four accesses with gaps.
-    Tiles of the result are loaded to registers, and stored and accumulated from them. A store or an accumulation
-    writes blocks of 16 rows: rows from the limit on are written, too, if the block has an earlier row. A load fills
+    Tiles of the result are loaded to registers, and stored and accumulated from them. They begin at a multiple of 16 rows.
+    A store or an accumulation writes blocks of 16 rows: rows from the limit on are written, too, if the block has an earlier row. A load fills
     them with zeros.
 
     ```mlir

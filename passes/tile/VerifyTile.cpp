@@ -9,6 +9,7 @@
 #include "passes/analysis/copies/CopiedTiles.h"
 #include "passes/analysis/copies/LiveTiles.h"
 #include "passes/analysis/products/WarpgroupRows.h"
+#include "passes/analysis/score/MapPatterns.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -66,6 +67,20 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
                                                   "over tiles, and holds nothing else"));
   }
 
+  /// Checks that tiles of rows in blocks begin with a block.
+  LogicalResult verifyBlocks(tile::BlockedRowsOp rows) {
+    for (Operation *user : rows.getResult().getUsers()) {
+      const OperandRange indices =
+          TypeSwitch<Operation *, OperandRange>(user).Case<tile::LoadOp, tile::StoreOp, tile::AccumulateOp>(
+              [](auto access) { return OperandRange(access.getIndices()); });
+      if (!isMultipleOf(indices.back(), tile::blockRows))
+        return user->emitOpError(
+            "begins at a row that is not known to be a multiple of 16, the rows of a block; take the "
+            "origin of a tile");
+    }
+    return success();
+  }
+
   LogicalResult verifyOp(Operation *op, tile::KernelOp kernel) {
     if (isa<scf::ForOp, scf::YieldOp>(op))
       return verifyCount(op);
@@ -78,6 +93,8 @@ struct VerifyTile : attune::impl::VerifyTileBase<VerifyTile> {
       return op->emitOpError(
           "is for a GPU's warps and shared memory, which the CPU target lacks; start from attn text or "
           "the variant");
+    if (auto rows = dyn_cast<tile::BlockedRowsOp>(op))
+      return verifyBlocks(rows);
     if (auto domain = dyn_cast<tile::DomainOp>(op))
       return verifyDomain(domain, kernel.getPlan());
     if (auto loop = dyn_cast<tile::ForBlocksOp>(op); loop && !loop.getDomain().getDefiningOp<tile::DomainOp>())

@@ -304,8 +304,7 @@ TEST_CASE("where five products do not fit or add in any order, warpgroups comput
   CHECK(choose(makeRequest("sm_90", 256, 256)).keys.producerWarps == 0);
 }
 
-TEST_CASE("blocks of the loop over queries are persistent where K and V have room for two stages, up to 64 tiles",
-          "[backward-plan]") {
+TEST_CASE("blocks of the loop over queries are persistent where K and V have room for two stages", "[backward-plan]") {
   auto keysOf = [](const PlanRequest &request) {
     Expected<BackwardPlans> plans = chooseBackwardPlans(request);
     REQUIRE(plans);
@@ -318,14 +317,23 @@ TEST_CASE("blocks of the loop over queries are persistent where K and V have roo
   CHECK(keysOf(makeRequest("sm_90a", 32, 32)).persistent);
   CHECK_FALSE(keysOf(makeRequest("sm_90a", 96, 96)).persistent);
   CHECK_FALSE(keysOf(makeRequest("sm_90a", 128, 128)).persistent);
-  // A tile takes longer, which counts where a block has many.
-  request.queries = 63 * 128;
-  CHECK(keysOf(request).persistent);
-  request.queries = 64 * 128;
+  // Each form may be asked for, where there is one.
+  request.fixed = {.persistent = false};
   CHECK((!keysOf(request).persistent && keysOf(request).queryStages == 1 && keysOf(request).overlap));
-  Expected<std::vector<BackwardPlans>> all = backwardPlans(request);
-  REQUIRE(all);
-  CHECK(std::ranges::any_of(*all, [](const BackwardPlans &plans) { return plans.keys.persistent; }));
+  request.fixed = {.queryStages = 1, .overlap = false};
+  CHECK((!keysOf(request).persistent && !keysOf(request).overlap));
+  request.fixed = {.persistent = true, .queryStages = 2, .overlap = true};
+  CHECK(keysOf(request).persistent);
+  for (PlanChoice none : {PlanChoice{.persistent = true, .queryStages = 1}, {.persistent = true, .overlap = false}}) {
+    request.fixed = none;
+    Expected<BackwardPlans> plans = chooseBackwardPlans(request);
+    REQUIRE(!plans);
+    CHECK(plans.error().message == "no plan of the loop over queries has these choices of persistent, query-stages and "
+                                   "overlap together; leave one out");
+  }
+  request = makeRequest("sm_90a", 128, 128);
+  request.fixed = {.persistent = true};
+  CHECK(!chooseBackwardPlans(request));
   // Vectors that the mask reads take the last of shared memory; what it reads for a head takes a register.
   request = makeRequest("sm_90a", 64, 64);
   request.stagedColumns = 1;

@@ -582,7 +582,7 @@ TEST_CASE("a file that is not as it should be does not count") {
     return problemOf(json.dump());
   };
   CHECK(changed([](ordered_json &json) { json["format"] = 2; }) == "it has format 2, required is 1");
-  CHECK(changed([](ordered_json &json) { json["planSpace"] = 99; }) == "its plans are of space 99, required is 2");
+  CHECK(changed([](ordered_json &json) { json["planSpace"] = 99; }) == "its plans are of space 99, required is 3");
   CHECK(changed([](ordered_json &json) { json["measured"] = ordered_json::array(); }) == "it has no measurement");
   CHECK(changed([](ordered_json &json) { json["measured"][0].erase("plan"); }) ==
         "it lacks 'measured.plan' or has it with another type");

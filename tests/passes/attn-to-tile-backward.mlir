@@ -51,7 +51,7 @@ attn.attention @pointwise dtype bf16 head_dim 64 x 64 scale 0.125
 
 // -----
 
-// expected-error @+1 {{overlap true is no choice of the backward pass; leave it out}}
+// expected-error @+1 {{no plan of the loop over queries has these choices of persistent, query-stages and overlap together; leave one out}}
 attn.attention @planned dtype bf16 head_dim 64 x 64 scale 0.125
     attributes {gradients = #attn.gradients<[]>, attn.plan = #attn.plan<tile_q = 64, tile_k = 64, warps = 4, stages = 1, q_registers = false, blocks_per_sm = 1, longest_first = false, producer_warps = 4, overlap = true>} score {} mask {}
 

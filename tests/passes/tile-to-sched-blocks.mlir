@@ -1,6 +1,6 @@
 // Rows in blocks of 16, of which a warp accesses 512 bytes at a time.
 // RUN: attune-opt %s -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_90 -canonicalize -cse | FileCheck %s
-// RUN: not attune-opt %s -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 2>&1 | FileCheck %s --check-prefix=OLD
+// RUN: attune-opt %s -tile-assign-roles -tile-assign-layouts -tile-pipeline-copies -tile-to-sched=arch=sm_80 -canonicalize -cse | FileCheck %s --check-prefix=OLD
 // RUN: not attune-opt %s -tile-verify=arch=cpu 2>&1 | FileCheck %s --check-prefix=CPU
 
 // A warp has 16 rows, and a lane four elements of each eight columns, 128 elements apart. Rows past the limit are 0 in what is loaded.
@@ -20,7 +20,12 @@
 // CHECK:           sched.store_elements %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}] : <1, f32>
 // CHECK:         scf.if
 // CHECK:           sched.add_elements %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}] : <1, f32>
-// OLD: adds rows in blocks of 16, four elements at a time, which sm_80 has no instruction for; accumulate to rows
+// Where no instruction adds four, each has one of its own.
+// OLD:           sched.store_elements %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} to
+// OLD:           %[[PLACE:.*]] = arith.muli %{{.*}}, %c128_i32
+// OLD:           sched.add_elements %{{[^,]*}} to %[[OWN:.*]][%[[PLACE]]] : <1, f32>
+// OLD:           %[[THIRD:.*]] = arith.addi %[[PLACE]], %c3_i32
+// OLD-NEXT:      sched.add_elements %{{[^,]*}} to %[[OWN]][%[[THIRD]]] : <1, f32>
 // CPU: 'tile.blocked_rows' op is for a GPU's warps and shared memory, which the CPU target lacks; start from attn text or the variant
 tile.kernel @sums(sums: workspace [b, h, q by 16, place 768] f32, others: workspace [b, h, q by 16, place 768] f32) grid [b, h, q by 64] dtype bf16
     plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {

@@ -251,3 +251,20 @@ tile.kernel @kernel(q: in [b, h, q, d 64] bf16) grid [b, h, q by 64] dtype bf16 
   // expected-error @below {{'tile.scale' op multiplies in shared memory, which is for warpgroups of a kernel with producer warps; give sched.roles, or multiply the scores}}
   %scaled = tile.scale %q exponent -3 : !tile.tile<q 64 x d 64, bf16, shared>
 }
+
+// -----
+
+tile.kernel @blocks(sums: workspace [b, h, q by 16, place 1024] f32) grid [b, h, q by 128] dtype bf16 plan <q 128 x k 64, warps = 8, blocks_per_sm = 1> {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %c8 = arith.constant 8 : i32
+  %shifted = arith.addi %q0, %c8 : i32
+  %Sq = tile.axis_extent "q" : i32
+  %zero = arith.constant 0.0 : f32
+  %S = tile.param "sums" : !tile.view<4, f32>
+  %rows = tile.blocked_rows %S columns 64 : !tile.view<4, f32>
+  %x = tile.splat %zero : f32 -> !tile.tile<q 128 x d 64, f32, register>
+  // expected-error @+1 {{'tile.store' op begins at a row that is not known to be a multiple of 16, the rows of a block; take the origin of a tile}}
+  tile.store %x, %rows[%b, %h, %shifted] limit %Sq : !tile.tile<q 128 x d 64, f32, register>, !tile.view<4, f32>
+}

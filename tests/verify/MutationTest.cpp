@@ -201,17 +201,19 @@ const std::vector<Passing> &passing() {
       {"acquire [456] (removed|for the other phase|of stage 0)", "head_products",
        "behind the loop nothing lies over the rings that tiles leave by"},
       {"init_ring 4 after fence_init", "head_products", "what warps fill and empty is none of TMA's"},
-      {"init_ring 7 after fence_init", "(attention_backward_warpgroups|dense gradient)", "the same"},
+      {"init_ring 7 after fence_init", "(attention_backward_warpgroups|dense gradient|deferred product, by TMA)",
+       "the same"},
       {"init_ring 6 after fence_init", "deferred product", "the same"},
       {"ring 1 emptied by one (more|fewer)", "head_products", "W fills its stage once"},
-      {"ring [12] emptied by one (more|fewer)", "(attention_backward_warpgroups|dense gradient)", "so do K and V"},
+      {"ring [12] emptied by one (more|fewer)",
+       "(attention_backward_warpgroups|dense gradient|deferred product, by TMA)", "so do K and V"},
       {"(commit_boxes 1 (after wait_boxes|removed)|wait_boxes 1 (removed|with one group more))", "head_products",
        "the boxes of Z, which has one stage, are awaited with those of Y before a stage of Y is filled again"},
       {"mma_commit 3 removed", "(attention_backward_warpgroups|dense gradient)",
        "dV and dQ, which one wait is for, are one group then"},
       {"mma_fence 5 removed", "(attention_backward_warpgroups|dense gradient)",
        "nothing touches the registers of dK between the fence before dQ and here"},
-      {"mma_wait 3 after release", "(attention_backward_warpgroups|dense gradient|deferred product)",
+      {"mma_wait 3 after release", "(attention_backward_warpgroups|dense gradient|deferred product.*)",
        "the warp that copies both fills dO's stage again after that of Q, whose release comes after this wait"},
       {"expect_bytes 5 after load_box", "dense gradient", "as in other kernels"},
       {"acquire [23] after expect_bytes", "dense gradient",
@@ -221,14 +223,19 @@ const std::vector<Passing> &passing() {
       {"sync_lanes [23] (removed|after release)", "attention_backward_warpgroups",
        "each lane arrives for what it has read itself"},
       {"sync_lanes [13] (removed|after release)", "deferred product", "the same"},
+      {"sync_lanes [24] (removed|after release)", "deferred product, by TMA", "the same"},
+      {"(wait [456]|release [234]) of stage 0", "deferred product, by TMA", "the first tile is in stage 0"},
+      {"acquire 4 (removed|of stage 0|of the next stage)", "deferred product, by TMA",
+       "no stage of dS has been filled before"},
+      {"mma_wait 8 after release", "deferred product, by TMA", "after the last tile nobody fills the stage again"},
       {"sync_lanes 2 (removed|after release)", "dense gradient", "ldmatrix reads the bias for all lanes together"},
       {"sync_lanes 3 (removed|after release)", "dense gradient", "each lane arrives for what it has read itself"},
       {"acquire 3 after expect_bytes", "deferred product", "V's stage was released in front of K's, which is awaited"},
-      {"mma_commit [37] removed", "deferred product",
+      {"mma_commit [37] removed", "deferred product.*",
        "dV and dK of the first tile, and dV and dQ of the others, for which there is one wait, are one group then"},
-      {"mma_fence [49] removed", "deferred product",
+      {"mma_fence [49] removed", "deferred product.*",
        "nothing touches the registers of dK between the fence of the product before and here"},
-      {"mma_wait 6 after release", "deferred product", "as mma_wait 3, in the loop"},
+      {"mma_wait 6 after release", "deferred product.*", "as mma_wait 3, in the loop"},
       {"sync_lanes 1 (removed|after release)", "head_products",
        "a stage of Y is filled again after Z's of the tile before, which is released after the lanes have met"},
       // Faults: what a mask shows is not known here, nor which rows and keys an expression is evaluated for.
@@ -279,8 +286,10 @@ static const std::regex &refusals() {
 }
 
 /// The loop over queries of the backward pass of `variant`.
-std::string loopOverQueries(const Variant &variant, const Gradients &gradients, const Target &target) {
+std::string loopOverQueries(const Variant &variant, const Gradients &gradients, const Target &target,
+                            std::optional<bool> persistent = {}) {
   CompileOptions options;
+  options.persistent = persistent;
   options.headDim = 64;
   options.backward = true;
   options.gradients = gradients;
@@ -350,6 +359,7 @@ TEST_CASE("sched-verify rejects kernels with roles in which an op of synchronisa
   change("dense gradient", loopOverQueries(Variant("dense").score(bias(captured("bias", bf16, rank(3)))),
                                            Gradients{.tensors = {"bias"}}, target));
   change("deferred product", loopOverQueries(Variant("plain"), {}, target));
+  change("deferred product, by TMA", loopOverQueries(Variant("plain"), {}, target, /*persistent=*/false));
   for (const Passing &each : passing())
     if (step == 1 && !used.contains(&each))
       FAIL_CHECK("no mutant that passes is " << each.what << " of " << each.kernel);

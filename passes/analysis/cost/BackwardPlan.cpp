@@ -301,8 +301,8 @@ static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchIn
   auto fits = [&](const Plan &plan) {
     const LoopColumns of = columnsOf(request, plan);
     const int64_t registers = ((of.d + of.dv) / 2 + plan.tileQ) * plan.tileK / (16 * plan.warps);
-    // A value that the mask loads for a head takes a register that persistent blocks do not have, and dense biases take
-    // the shared memory of the second stage.
+    // A value that the mask loads for a head takes a register that persistent blocks do not have, and so do elements that
+    // it loads for each q and k.
     const bool canPersist = request.uniformValues == 0 && request.elementLoads == 0;
     return (canOverlap || !plan.overlap) && (canPersist || !plan.persistent) && registers <= mostWarpgroupRegisters &&
            warpgroupSharedBytes(request, plan) <= mostSharedBytes(arch, plan, budget);
@@ -310,12 +310,7 @@ static std::vector<Plan> warpgroupPlans(const PlanRequest &request, const ArchIn
   const std::span<const WarpgroupTiles> all(warpgroupTiles);
   if (plansThatFit(request, request.fixed, all.first(chosenTiles), fits).empty())
     return {};
-  std::vector<Plan> plans = plansThatFit(request, request.fixed, all, fits);
-  // Persistent blocks save what a block takes besides its tiles, and a tile takes 1 to 3% longer: measured on an H200,
-  // even at 32 to 64 tiles.
-  if (plans.size() > 1 && plans[0].persistent && plans[1].overlap && ceilDiv(request.queries, plans[0].tileQ) >= 64)
-    std::swap(plans[0], plans[1]);
-  return plans;
+  return plansThatFit(request, request.fixed, all, fits);
 }
 
 namespace {
@@ -467,12 +462,13 @@ static std::vector<Plan> warpgroupElementPlans(const PlanRequest &request, const
 }
 
 /// Reports fixed fields that the backward kernels do not have, or values out of range.
-static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch) {
+static Expected<void> checkFixed(const PlanChoice &fixed, const ArchInfo &arch, bool ofKeys) {
   Expected<void> good;
   visitSchedule(
       [&](std::string_view name, auto, const auto &value) {
-        const bool chosen =
-            name == "tileQ" || name == "tileK" || name == "warps" || name == "stages" || name == "longestFirst";
+        const bool ofForm = name == "persistent" || name == "queryStages" || name == "overlap";
+        const bool chosen = name == "tileQ" || name == "tileK" || name == "warps" || name == "stages" ||
+                            name == "longestFirst" || (ofKeys && ofForm);
         if (good && value && !chosen &&
             int(*value) != (name == "dvWarps" || name == "blocksPerSm" || name == "queryStages"))
           good =
@@ -510,15 +506,23 @@ std::string BackwardPlans::text() const {
              : fmt::format("{} {}; dQ {}", separateDv ? "dK and dV apart" : "dK, dV", keys.text(), queries.text());
 }
 
+/// Whether the loop over queries has what `fixed` says of persistent blocks, of the stages of K and V, and of the overlap.
+static bool hasForm(const Plan &keys, const PlanChoice &fixed) {
+  return fixed.persistent.value_or(keys.persistent) == keys.persistent &&
+         fixed.queryStages.value_or(keys.queryStages) == keys.queryStages &&
+         fixed.overlap.value_or(keys.overlap) == keys.overlap;
+}
+
 Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &request,
                                                            const std::optional<PlanChoice> &ofQueries) {
   Expected<const ArchInfo *> found = archInfo(request.arch);
   if (!found)
     return found.error();
   const ArchInfo &arch = **found;
-  for (const PlanChoice &fixed : {request.fixed, ofQueries.value_or(PlanChoice())})
-    if (Expected<void> good = checkFixed(fixed, arch); !good)
-      return good.error();
+  if (Expected<void> good = checkFixed(request.fixed, arch, /*ofKeys=*/true); !good)
+    return good.error();
+  if (Expected<void> good = checkFixed(ofQueries.value_or(PlanChoice()), arch, /*ofKeys=*/false); !good)
+    return good.error();
   const int64_t limit = int64_t(arch.sharedBytesPerBlock), budget = request.sramBudget ? request.sramBudget : limit;
   if (budget < 0 || budget > limit)
     return Error{
@@ -570,6 +574,10 @@ Expected<std::vector<BackwardPlans>> attune::backwardPlans(const PlanRequest &re
   }
   if (ordered.empty())
     return warps ? queries.error() : warps.error();
+  std::erase_if(ordered, [&](const auto &each) { return !hasForm(each.second.keys, request.fixed); });
+  if (ordered.empty())
+    return Error{"no plan of the loop over queries has these choices of persistent, query-stages and overlap together; "
+                 "leave one out"};
   std::ranges::sort(ordered, {}, [](const auto &each) { return each.first; });
   std::vector<BackwardPlans> plans;
   for (const auto &[at, each] : ordered)

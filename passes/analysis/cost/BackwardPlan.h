@@ -38,10 +38,13 @@
 // memory has the tiles of a loop over queries (see above), in whole panels of TMA, and these bytes in addition:
 //
 //     2 * tileQ * tileK * e                    two stages of dS, which the warpgroups exchange
-//     tileQ * pad16(D) * 4                     dQ of one tile
+//     tileQ * pad16(D) * 4                     dQ of one tile; none in persistent blocks, which add it from registers
 //     stages * vectors * tileQ * 4             LSE, delta and other vectors
 //     tileK * (pad16(D) + pad16(Dv)) * e       dK and dV before their stores; if D = Dv, they can reuse V and dQ
 //     tileQ * tileK * biasBytes                one stage of each dense bias that TMA copies (stageBiases), if it fits
+//
+// Persistent blocks, where a block copies K and V of its next tile meanwhile, have two stages of K and V, and bytes for dK
+// and dV that nothing else uses. They are the choice where they fit: D and Dv up to 64, masks that load nothing for a head.
 //
 // If a tile of queries has fewer than 64 rows for each warpgroup, the warpgroups split dQ by columns. Each warpgroup
 // then has at least one panel of TMA: head dims of 72 to 120 are padded with zeros to 128 (columnsOfQueryLoop).

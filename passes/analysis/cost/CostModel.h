@@ -78,7 +78,7 @@
 namespace attune {
 
 /// Part of the cache key of every kernel whose schedule is "auto". Increase the number whenever a ranking can change.
-inline constexpr int costModelVersion = 26;
+inline constexpr int costModelVersion = 27;
 
 /// Up to this head dim, plans that are expected to spill registers are ranked last; `warpgroups`: the plans have
 /// warpgroup-level products. Above this head dim only small tiles of mma.sync would not spill, and small tiles lose

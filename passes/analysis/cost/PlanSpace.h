@@ -23,7 +23,7 @@ namespace attune {
 
 /// Part of the key under which every measurement is stored. Increase the number whenever a change of the compiler makes
 /// the same plan fields give another kernel than before.
-inline constexpr int planSpaceVersion = 2;
+inline constexpr int planSpaceVersion = 3;
 
 /// Returns every accepted plan of rankPlans(request) and the alternatives to each: all combinations of ping-pong and
 /// overlap, blocks that are not persistent, and both orders of the row tiles (longestFirst), as far as the architecture

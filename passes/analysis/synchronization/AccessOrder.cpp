@@ -80,8 +80,8 @@ static bool isOfKeys(sched::KernelOp kernel) {
 /// warpgroups have no rows. For persistent blocks the first launch has one block for each tile of work, and the other
 /// launches have two blocks. One of the launches with two blocks has no keys: with keys, the waits on the K and V rings
 /// may order successive tiles of work and so hide that another synchronisation is missing. Where a tile of work has keys,
-/// one launch has three tiles of work a block with three tiles of queries each, so that rings of two stages begin with
-/// either.
+/// one launch has five tiles of work in two blocks, with three tiles of queries each, so that rings of two stages begin
+/// with either.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const tile::PlanAttr plan = kernel.getPlan();

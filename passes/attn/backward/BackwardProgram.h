@@ -21,9 +21,7 @@ struct BackwardProgram {
   bool accumulatesDq() { return op->hasAttr(attn::accumulatesDqAttr); }
   /// Whether the loop adds dQ to memory from registers, not by TMA from shared memory: without a producer role, and in
   /// persistent blocks, whose next K and V take that memory.
-  bool addsFromRegisters() {
-    return accumulatesDq() && op.getHeadDim() % 8 == 0 && (!hasRoles(keysPlan) || keysPlan.getPersistent());
-  }
+  bool addsFromRegisters() { return accumulatesDq() && (!hasRoles(keysPlan) || keysPlan.getPersistent()); }
   /// Whether dV and dK are computed by two separate loops over queries.
   bool separatesDv() { return op->hasAttr(attn::separateDvAttr); }
   /// Whether the weights of a row depend on row statistics (softmax).

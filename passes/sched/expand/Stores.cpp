@@ -158,12 +158,13 @@ LogicalResult KernelExpander::expandOp(tile::AccumulateOp op) {
   const ArchInfo *info = findArch(arch);
   const bool byVectors = info && info->vectorReductions;
   if (isInBlocks(op.getView())) {
-    if (!byVectors)
-      return op.emitError() << "adds rows in blocks of 16, four elements at a time, which " << arch
-                            << " has no instruction for; accumulate to rows";
     forEachFour(buffer, op.getView(), op.getIndices(), op.getLimit(), condition,
                 [&](Value own, Value place, Value i, Value j) {
-                  sched::AddElementsOp::create(builder, loc, fourOf(buffer, i, j), own, place);
+                  const SmallVector<Value, 4> four = fourOf(buffer, i, j);
+                  if (byVectors)
+                    sched::AddElementsOp::create(builder, loc, four, own, place);
+                  for (int64_t n = 0; n < 4 && !byVectors; ++n)
+                    sched::AddElementsOp::create(builder, loc, four[size_t(n)], own, add(place, n));
                 });
     return success();
   }

@@ -174,7 +174,7 @@ private:
       if (each.before)
         names.push_back(nameOf(argument.getArgNumber()) + "_before");
       else if (!argument && !isTile(each.value))
-        names.push_back((tile::nameOf(each.value) + "_before").str());
+        names.push_back(((tile::nameOf(each.value).empty() ? "value" : tile::nameOf(each.value)) + "_before").str());
     }
     auto inner = ForTilesOp::create(builder, loc, indices, loop.getBound(), tiles, /*keeps=*/true);
     if (names.size() == indices.size())

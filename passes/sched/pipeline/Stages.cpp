@@ -39,7 +39,8 @@ LoopStages::LoopStages(ForTilesOp loop, int64_t expanded)
 /// Whether `op` divides by a number that is known only at run time, which takes more instructions than a loop has to
 /// carry the result.
 static bool isDivision(Operation *op) {
-  return isa<arith::DivUIOp, arith::DivSIOp, arith::RemUIOp, arith::RemSIOp>(op) &&
+  return isa<arith::DivUIOp, arith::DivSIOp, arith::CeilDivUIOp, arith::CeilDivSIOp, arith::FloorDivSIOp,
+             arith::RemUIOp, arith::RemSIOp>(op) &&
          op->getResult(0).getType().isInteger(32) && !matchPattern(op->getOperand(1), m_Constant());
 }
 
