@@ -137,6 +137,7 @@ private:
   void printSlice(sched::SliceOp op);
   void printElement(tile::ElementOp op);
   llvm::SmallVector<Expr> integers(mlir::ValueRange values);
+  llvm::SmallVector<Expr> floats(mlir::ValueRange values);
   /// Declares a constant of vector type `type` (float2, int2); its members are the two results of `op`.
   void declareAdjacent(mlir::Operation *op, llvm::StringRef type, const Expr &vector);
   void printLoadElements(sched::LoadElementsOp op);

@@ -148,6 +148,10 @@ SmallVector<Expr> KernelPrinter::integers(ValueRange values) {
   return llvm::map_to_vector(values, [&](Value value) { return integer(value); });
 }
 
+SmallVector<Expr> KernelPrinter::floats(ValueRange values) {
+  return llvm::map_to_vector(values, [&](Value each) { return value(each); });
+}
+
 void KernelPrinter::printLoadElements(LoadElementsOp op) {
   const View &view = views[op.getView()];
   Type type = op.getView().getType().getElementType();
@@ -189,15 +193,13 @@ void KernelPrinter::printStoreElements(StoreElementsOp op) {
                     : type.isBF16()            ? "store_bf16_pair"
                                                : "store_f16_pair";
   SmallVector<Expr> arguments{pairAddress(views[op.getView()], op.getIndices())};
-  for (Value stored : op.getValues())
-    arguments.push_back(value(stored));
+  llvm::append_range(arguments, floats(op.getValues()));
   statement(op, primitive(store, arguments).text + ";");
 }
 
 void KernelPrinter::printStoreEights(StoreEightsOp op) {
   SmallVector<Expr> arguments{pairAddress(views[op.getView()], op.getIndices()), value(op.getQuad())};
-  for (Value stored : op.getValues())
-    arguments.push_back(value(stored));
+  llvm::append_range(arguments, floats(op.getValues()));
   const bool isBf16 = op.getView().getType().getElementType().isBF16();
   statement(op, primitive(isBf16 ? "store_bf16_eights" : "store_f16_eights", arguments).text + ";");
 }
@@ -241,8 +243,7 @@ void KernelPrinter::printAddElements(AddElementsOp op) {
   const size_t count = op.getValues().size();
   SmallVector<Expr> arguments{count == 1 ? globalAddress(view, integers(op.getIndices()))
                                          : pairAddress(view, op.getIndices())};
-  for (Value added : op.getValues())
-    arguments.push_back(value(added));
+  llvm::append_range(arguments, floats(op.getValues()));
   statement(op, primitive(count == 1 ? "add_f32" : count == 2 ? "add_f32_pair" : "add_f32_four", arguments).text + ";");
 }
 

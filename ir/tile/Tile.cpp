@@ -38,12 +38,8 @@ OperandAttr tile::findOperand(Operation *kernel, StringRef name) {
 }
 
 ParamOp tile::parameterOf(Value view) {
-  if (auto rows = view.getDefiningOp<GroupRowsOp>())
-    view = rows.getView();
-  else if (auto rows = view.getDefiningOp<PagedRowsOp>())
-    view = rows.getView();
-  else if (auto rows = view.getDefiningOp<BlockedRowsOp>())
-    view = rows.getView();
+  if (Operation *rows = view.getDefiningOp(); isa_and_nonnull<GroupRowsOp, PagedRowsOp, BlockedRowsOp>(rows))
+    view = rows->getOperand(0);
   return view.getDefiningOp<ParamOp>();
 }
 

@@ -312,7 +312,7 @@ private:
   }
 
   /// Loads, within a map, one number that the partial kernel stored for a split and this block's row; returns `none`
-  /// for splits past the last. `behind`: the indices into the operand that come after the row index.
+  /// for splits past the last. `behind`: the indices of the operand's dimensions after its rows.
   Value elementOf(Value from, Value split, ArrayRef<Value> behind, Value none) {
     Value exists = compare(arith::CmpIPredicate::slt, split, splits);
     SmallVector<Value> at = placeOf(split);

@@ -71,6 +71,17 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
   return *text;
 }
 
+/// What `emit` prints at `stage` of a backward pass that asks for no other gradients.
+std::string backwardText(const Case &test, const Target &target, Stage stage) {
+  CompileOptions options = optionsOf(test);
+  options.backward = true;
+  options.gradients = Gradients{};
+  Expected<std::string> text = emit(*test.variant, options, target, stage);
+  if (!text)
+    FAIL(text.error().text());
+  return *text;
+}
+
 /// Of a backward pass's text, which needs nothing saved.
 Verdict judgeText(const std::string &text, const Case &test, const Gradients &asked) {
   const reference::BackwardProblem problem = backwardProblem(test, asked);
@@ -116,16 +127,11 @@ TEST_CASE("the backward pass of every built-in variant", "[backward]") {
 TEST_CASE("persistent blocks store dK and dV by one buffer where there is no room for two", "[backward]") {
   const Case test = makeCase("causal", Variant("causal").mask(causal()), bf16,
                              {.batch = 2, .heads = 2, .headsKv = 1, .queries = 300, .keys = 290, .headDim = 128}, 7);
-  CompileOptions options = optionsOf(test);
-  options.backward = true;
-  options.gradients = Gradients{};
   const Target target = Target::cuda("sm_90a");
-  Expected<std::string> text = emit(*test.variant, options, target, Stage::Tile);
-  if (!text)
-    FAIL(text.error().text());
+  const std::string text = backwardText(test, target, Stage::Tile);
   const std::string persistent =
-      std::regex_replace(*text, std::regex("(tile.kernel @causal_keys.*attributes \\{)"), "$1sched.persistent, ");
-  REQUIRE(persistent != *text);
+      std::regex_replace(text, std::regex("(tile.kernel @causal_keys.*attributes \\{)"), "$1sched.persistent, ");
+  REQUIRE(persistent != text);
   Expected<std::string> scheduled = emitFromText({persistent, "persistent.mlir"}, {}, target, Stage::Sched);
   if (!scheduled)
     FAIL(scheduled.error().text());
@@ -144,17 +150,12 @@ TEST_CASE("persistent blocks store dK and dV by one buffer where there is no roo
 TEST_CASE("one lane waits for a box, and another one releases its stage for the warp", "[backward]") {
   const Case test = makeCase("causal", Variant("causal").mask(causal()), bf16,
                              {.batch = 1, .heads = 1, .headsKv = 1, .queries = 300, .keys = 150, .headDim = 128}, 7);
-  CompileOptions options = optionsOf(test);
-  options.backward = true;
-  options.gradients = Gradients{};
   const Target target = Target::cuda("sm_90a");
-  Expected<std::string> text = emit(*test.variant, options, target, Stage::Sched);
-  if (!text)
-    FAIL(text.error().text());
-  CHECK(judgeText(*text, test, {}).pass);
+  const std::string text = backwardText(test, target, Stage::Sched);
+  CHECK(judgeText(text, test, {}).pass);
   const std::string apart =
-      std::regex_replace(*text, std::regex("(sched.wait_boxes .*\n *\\}\n) *sched.sync_lanes.*\n"), "$1");
-  REQUIRE(apart != *text);
+      std::regex_replace(text, std::regex("(sched.wait_boxes .*\n *\\}\n) *sched.sync_lanes.*\n"), "$1");
+  REQUIRE(apart != text);
   const Verdict verdict = judgeText(apart, test, {});
   INFO(verdict.text);
   CHECK(!verdict.pass);

@@ -65,19 +65,22 @@ Value KernelFrame::operand(StringRef name, OperandRole role, Type element, Array
   SmallVector<tile::AxisAttr> all{axis("b")};
   for (StringRef each : axes)
     all.push_back(axis(each, each == "d" ? op.getHeadDim() : each == "dv" ? op.getHeadDimV() : 0));
+  return operand(name, role, element, all);
+}
+
+Value KernelFrame::operand(StringRef name, OperandRole role, Type element, ArrayRef<tile::AxisAttr> axes) {
   return operand(
-      tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false, all, element));
+      tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), role, /*optional=*/false, axes, element));
 }
 
 Value KernelFrame::sumsOfQueries() {
   constexpr StringRef name = "dq_sums";
   if (!program.addsFromRegisters())
-    return operand(name, OperandRole::Workspace, f32, {"h", "q", "d"});
+    return operand(name, OperandRole::Workspace, f32, ArrayRef<StringRef>{"h", "q", "d"});
   const int64_t headDim = op.getHeadDim();
   const SmallVector<tile::AxisAttr> axes{axis("b"), axis("h"), axis("q", 0, tile::blockRows),
                                          axis("place", tile::blockRows * headDim)};
-  Value blocks = operand(tile::OperandAttr::get(op.getContext(), builder.getStringAttr(name), OperandRole::Workspace,
-                                                /*optional=*/false, axes, f32));
+  Value blocks = operand(name, OperandRole::Workspace, f32, axes);
   return tile::named(tile::BlockedRowsOp::create(builder, blocks, headDim), "dq_rows");
 }
 

@@ -40,6 +40,7 @@ struct KernelFrame : TileWriter {
   /// Declares an operand with the axes b and `axes`, and returns its view. The extents of the axes d and dv are the
   /// head dims of Q and K, and of V.
   Value operand(StringRef name, OperandRole role, Type element, ArrayRef<StringRef> axes);
+  Value operand(StringRef name, OperandRole role, Type element, ArrayRef<tile::AxisAttr> axes);
   Value input(StringRef name, ArrayRef<StringRef> axes) { return operand(name, OperandRole::In, op.getDtype(), axes); }
   Value output(StringRef name, ArrayRef<StringRef> axes) {
     return operand(name, OperandRole::Out, op.getDtype(), axes);

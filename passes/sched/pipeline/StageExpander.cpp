@@ -173,8 +173,10 @@ private:
       (isTile(each.value) ? tiles : indices).push_back(each.init);
       if (each.before)
         names.push_back(nameOf(argument.getArgNumber()) + "_before");
-      else if (!argument && !isTile(each.value))
-        names.push_back(((tile::nameOf(each.value).empty() ? "value" : tile::nameOf(each.value)) + "_before").str());
+      if (!argument && !isTile(each.value)) {
+        const StringRef name = tile::nameOf(each.value);
+        names.push_back((name.empty() ? "value" : name).str() + "_before");
+      }
     }
     auto inner = ForTilesOp::create(builder, loc, indices, loop.getBound(), tiles, /*keeps=*/true);
     if (names.size() == indices.size())

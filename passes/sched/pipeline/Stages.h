@@ -19,8 +19,8 @@
 // A slot (sched.slot) is the tile in one stage of a ring. If ops of both pipeline stages read a slot, each pipeline
 // stage has a sched.slot of its own, because a slot is not carried in registers. A slot depends on the wait for its
 // ring stage. The release that lists the slot among its operands shows which ring the slot belongs to. Scalars, such as
-// a tile's origin, are recomputed by each pipeline stage for its own tile; quotients and remainders are carried. A message comes with a ring stage, and is
-// read between the wait for that ring stage and its release.
+// a tile's origin, are recomputed by each pipeline stage for its own tile; quotients and remainders are carried. A
+// message comes with a ring stage, and is read between the wait for that ring stage and its release.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
