@@ -739,6 +739,20 @@ def ExpandSearches : Pass<"sched-expand-searches", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::math::MathDialect"];
 }
 
+def UnswitchMasks : Pass<"sched-unswitch-masks", "::mlir::ModuleOp"> {
+  let summary = "give full tiles code without mask branches";
+  let description = [{
+    Requires: loops of roles with asynchronous products.
+    Ensures: masks that come after maps of two products, with only arithmetic between the masks and no product in flight, are in one branch. The ops between the issue of
+    these products and the masks are in both sides of that branch, so that a full tile executes no branch there. They are not duplicated with dropout and with masks that
+    read memory: the two copies would spill registers.
+    Why here: CSE has run, so that equal conditions are one value.
+    Before: `mma_wait %s; exp; mma_wait %dp; ds; scf.if %end { mask }; scf.if %diagonal { mask }; scf.if %any { clear }`
+    After: `scf.if %any { mma_wait %s; exp; mma_wait %dp; ds; scf.if %end { mask }; scf.if %diagonal { mask }; scf.if %opaque_any { clear } } else { mma_wait %s; exp; mma_wait %dp; ds }`
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 def Rematerialize : Pass<"sched-rematerialize", "::mlir::ModuleOp"> {
   let summary = "rematerialise lane coordinates in the loop to save registers";
   let description = [{

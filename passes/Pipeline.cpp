@@ -192,6 +192,8 @@ void attune::addTileToSched(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createExpandSearches());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  // UnswitchMasks runs after CSE, which makes equal conditions one value.
+  passes.addPass(createUnswitchMasks());
   // Rematerialize runs after CSE, which would merge the values that Rematerialize computes twice.
   passes.addPass(createRematerialize());
   // BoundArithmetic runs after all passes that write integer arithmetic, so that ranges are computed once.

@@ -81,7 +81,8 @@ static bool isOfKeys(sched::KernelOp kernel) {
 /// launches have two blocks. One of the launches with two blocks has no keys: with keys, the waits on the K and V rings
 /// may order successive tiles of work and so hide that another synchronisation is missing. Where a tile of work has keys,
 /// one launch has five tiles of work in two blocks, with three tiles of queries each, so that rings of two stages begin
-/// with either.
+/// with either. Where full and partial tiles have code of their own, one launch has a last tile of work with one
+/// key, whose tiles are all partial.
 static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &program) {
   using Values = Launch::Values;
   const tile::PlanAttr plan = kernel.getPlan();
@@ -114,6 +115,8 @@ static SmallVector<Launch> launchesOf(sched::KernelOp kernel, const Program &pro
   add(0, tileQ, 1, 2, 0, {Values::Zero});
   add(tileK + 1, tileQ, 3, 2, 2, {Values::Zero, Values::Most});
   add(most, std::max(tileQ, most), 1, 2, 2, {Values::Zero, Values::Most});
+  if (program.branches)
+    add(most + tileK + 1, 2 * stages * tileQ, 1, 1, 2, {Values::Zero});
   if (program.loads)
     add(2 * most, 2 * tileQ, 2, 1, 2, {Values::Mixed});
   // With few visible tiles of keys, one role might wait for a tile that another role skips.

@@ -2,6 +2,7 @@
 
 #include "passes/analysis/synchronization/Program.h"
 
+#include "ir/NestedOps.h"
 #include "passes/analysis/dataflow/CarriedValues.h"
 #include "passes/analysis/synchronization/Events.h"
 
@@ -92,6 +93,8 @@ private:
         roles[op] = int(to.roles.size()) - 1;
       } else if (auto work = dyn_cast<sched::ForWorkOp>(op)) {
         to.several |= work.getOrder() != sched::WorkOrder::Grid;
+      } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+        to.branches |= branch.elseBlock() && holds<sched::MmaWaitOp>(branch.getElseRegion());
       }
       // Roles are assigned consecutive warps, in program order.
       if (auto role = dyn_cast<sched::RoleOp>(op))

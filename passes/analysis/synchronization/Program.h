@@ -157,7 +157,8 @@ struct Program {
   std::vector<SharedBuffer> buffers;
   std::vector<mlir::Value> registers; ///< register buffers that products use
   std::vector<Role> roles;
-  bool several = false; ///< whether a thread block computes several tiles of work
+  bool several = false;  ///< whether a thread block computes several tiles of work
+  bool branches = false; ///< whether tiles of a loop take one of two branches that wait for products
   bool claims = false;
   bool guesses = false; ///< whether the program needs values that are unknown (parameters, registers, memory)
   bool loads = false;   ///< whether some unknown values are loaded from memory
