@@ -1,6 +1,8 @@
 //===- Builtins.cpp - Built-in masks, scores and variants -------------------===//
 #include "attune/Builtins.h"
 
+#include "attune/Patterns.h"
+#include "dsl/MaskAt.h"
 #include "dsl/Trace.h"
 
 #include <cmath>
@@ -9,6 +11,7 @@
 
 namespace attune {
 
+using dsl::maskAt;
 using dsl::place;
 
 //===----------------------------------------------------------------------===//
@@ -49,14 +52,6 @@ ScoreModifier operator|(const ScoreModifier &first, const ScoreModifier &second)
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-/// A mask whose nodes have the source location of the call of the built-in.
-Mask maskAt(std::source_location where, Mask::Function definition) {
-  return Mask([at = place(where), definition = std::move(definition)](Index b, Index h, Index q, Index k) {
-    LocationScope scope(at);
-    return definition(b, h, q, k);
-  });
-}
 
 ScoreModifier scoreAt(std::source_location where, ScoreModifier::Function definition) {
   return ScoreModifier(
@@ -210,6 +205,68 @@ const std::vector<BuiltinVariant> &builtinVariants() {
        {{"chunk", Type::Int, 128, "length of a chunk"}},
        {},
        [=](Variant v, const Arguments &a, const Tensors &) { return v.mask(chunked(literal(a, "chunk"))); }},
+      {"local-global",
+       "abs(q - k) <= window * dilation, at multiples of dilation, || q < global || k < global (Longformer)",
+       {{"window", Type::Int, 128, "keys visible to each side of the query"},
+        {"global", Type::Int, 64, "queries and keys at the start that see, and are seen by, all"},
+        {"dilation", Type::Int, 1, "distance of the keys in the window"}},
+       {},
+       [=](Variant v, const Arguments &a, const Tensors &) {
+         return v.mask(localGlobal(literal(a, "window"), literal(a, "global"), literal(a, "dilation")));
+       }},
+      {"strided",
+       "q >= k && (q - k < stride || (q - k) % stride == 0) (Sparse Transformer)",
+       {{"stride", Type::Int, 128, "length of the window, and distance of the keys before it"}},
+       {},
+       [=](Variant v, const Arguments &a, const Tensors &) { return v.mask(strided(literal(a, "stride"))); }},
+      {"fixed",
+       "q >= k && (q / length == k / length || k % length >= length - summary) (Sparse Transformer)",
+       {{"length", Type::Int, 128, "length of a section"},
+        {"summary", Type::Int, 16, "keys at the end of a section that later queries see"}},
+       {},
+       [=](Variant v, const Arguments &a, const Tensors &) {
+         return v.mask(fixed(literal(a, "length"), literal(a, "summary")));
+       }},
+      {"butterfly",
+       "q / block and k / block differ in at most one binary digit (Pixelated Butterfly)",
+       {{"block", Type::Int, 64, "queries and keys of a block"}},
+       {},
+       [=](Variant v, const Arguments &a, const Tensors &) { return v.mask(butterfly(literal(a, "block"))); }},
+      {"bigbird",
+       "blocks of a window, global blocks and random blocks (BigBird)",
+       {{"block", Type::Int, 64, "queries and keys of a block"},
+        {"window", Type::Int, 1, "blocks visible to each side of the query's"},
+        {"global", Type::Int, 1, "blocks at the start that see, and are seen by, all"},
+        {"random", Type::Int, 3, "blocks drawn for each row of blocks and head, 0 to 16"},
+        {"seed", Type::Int, 0, "of the draws"}},
+       {},
+       [=](Variant v, const Arguments &a, const Tensors &) {
+         return v.mask(bigbird(literal(a, "block"), literal(a, "window"), literal(a, "global"), literal(a, "random"),
+                               literal(a, "seed")));
+       }},
+      {"natten",
+       "the pixels around a pixel: neighbourhood attention of an image with q = y * width + x",
+       {{"height", Type::Int, 32, "rows of the image"},
+        {"width", Type::Int, 32, "columns of the image"},
+        {"window", Type::Int, 7, "side of the neighbourhood, odd"}},
+       {},
+       [=](Variant v, const Arguments &a, const Tensors &) {
+         return v.mask(natten(literal(a, "height"), literal(a, "width"), literal(a, "window")));
+       }},
+      {"sta",
+       "the tiles of a video around the query's tile: sliding tile attention, tokens of a tile follow each other",
+       {{"tile", Type::Int, 64, "tokens of a tile"},
+        {"tiles-t", Type::Int, 4, "tiles along time"},
+        {"tiles-h", Type::Int, 4, "tiles along the height"},
+        {"tiles-w", Type::Int, 4, "tiles along the width"},
+        {"window-t", Type::Int, 3, "tiles of a window along time, odd"},
+        {"window-h", Type::Int, 3, "tiles of a window along the height, odd"},
+        {"window-w", Type::Int, 3, "tiles of a window along the width, odd"}},
+       {},
+       [=](Variant v, const Arguments &a, const Tensors &) {
+         return v.mask(sta(literal(a, "tile"), {literal(a, "tiles-t"), literal(a, "tiles-h"), literal(a, "tiles-w")},
+                           {literal(a, "window-t"), literal(a, "window-h"), literal(a, "window-w")}));
+       }},
       {"documents",
        "ids[q] == ids[k]: packed documents",
        {},

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "attune/Builtins.h"
+#include "attune/Patterns.h"
 #include "attune/Variant.h"
 
 #include "dsl/ExpressionText.h"
@@ -58,8 +59,9 @@ using Arguments = std::vector<Expr>;
 /// A function whose arguments are expressions.
 struct Function {
   std::string_view name;
-  size_t arity;
+  size_t arity; ///< the arguments, without optional ones
   Expr (*apply)(const Arguments &);
+  size_t most = arity; ///< the arguments, with all optional ones
 };
 
 Expr evaluate(const Mask &mask) {
@@ -95,6 +97,21 @@ constexpr Function functions[] = {
     {"slidingWindow", 2, [](const Arguments &x) { return evaluate(slidingWindow(x[0], x[1])); }},
     {"prefixLm", 1, [](const Arguments &x) { return evaluate(prefixLm(x[0])); }},
     {"chunked", 1, [](const Arguments &x) { return evaluate(chunked(x[0])); }},
+    {"localGlobal", 2,
+     [](const Arguments &x) {
+       return evaluate(x.size() < 3 ? localGlobal(x[0], x[1]) : localGlobal(x[0], x[1], x[2]));
+     },
+     3},
+    {"strided", 1, [](const Arguments &x) { return evaluate(strided(x[0])); }},
+    {"fixed", 2, [](const Arguments &x) { return evaluate(fixed(x[0], x[1])); }},
+    {"butterfly", 1, [](const Arguments &x) { return evaluate(butterfly(x[0])); }},
+    {"bigbird", 4,
+     [](const Arguments &x) {
+       return evaluate(x.size() < 5 ? bigbird(x[0], x[1], x[2], x[3]) : bigbird(x[0], x[1], x[2], x[3], x[4]));
+     },
+     5},
+    {"natten", 3, [](const Arguments &x) { return evaluate(natten(x[0], x[1], x[2])); }},
+    {"sta", 7, [](const Arguments &x) { return evaluate(sta(x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6]})); }},
 };
 
 /// A built-in mask or score whose argument is the name of a captured tensor.
@@ -607,9 +624,11 @@ private:
       return none();
     if (!function)
       return load(known->second, arguments, position);
-    if (arguments.size() != function->arity)
-      return fail(position, fmt::format("{} takes {}, but got {}", name,
-                                        dsl::count(function->arity, "argument", "arguments"), arguments.size()));
+    if (arguments.size() < function->arity || arguments.size() > function->most) {
+      const std::string least = function->most > function->arity ? fmt::format("{} or ", function->arity) : "";
+      return fail(position, fmt::format("{} takes {}{}, but got {}", name, least,
+                                        dsl::count(function->most, "argument", "arguments"), arguments.size()));
+    }
     return built(position, [&] { return function->apply(arguments); });
   }
 

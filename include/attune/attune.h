@@ -10,6 +10,7 @@
 #include "attune/Kernel.h"
 #include "attune/LocationScope.h"
 #include "attune/Normaliser.h"
+#include "attune/Patterns.h"
 #include "attune/ProblemSizes.h"
 #include "attune/Simulate.h"
 #include "attune/Target.h"

@@ -171,7 +171,7 @@ struct Declared {
   Captured captured() const { return attune::captured(name, dtypeOf(dtype), Rank{rank}); }
 };
 
-/// The built-ins of Builtins.h, of four coordinates or of the score and four coordinates.
+/// The built-ins of Builtins.h and Patterns.h, of four coordinates or of the score and four coordinates.
 Expr builtinMask(const std::string &which, const std::vector<Expr> &arguments, const std::vector<Declared> &tensors,
                  const std::vector<Expr> &at, const Where &where) {
   return placed(where, [&] {
@@ -184,6 +184,21 @@ Expr builtinMask(const std::string &which, const std::vector<Expr> &arguments, c
         return slidingWindow(arguments.at(0), arguments.at(1));
       if (which == "chunked")
         return chunked(arguments.at(0));
+      if (which == "local_global")
+        return localGlobal(arguments.at(0), arguments.at(1), arguments.at(2));
+      if (which == "strided")
+        return strided(arguments.at(0));
+      if (which == "fixed")
+        return fixed(arguments.at(0), arguments.at(1));
+      if (which == "butterfly")
+        return butterfly(arguments.at(0));
+      if (which == "bigbird")
+        return bigbird(arguments.at(0), arguments.at(1), arguments.at(2), arguments.at(3), arguments.at(4));
+      if (which == "natten")
+        return natten(arguments.at(0), arguments.at(1), arguments.at(2));
+      if (which == "sta")
+        return sta(arguments.at(0), {arguments.at(1), arguments.at(2), arguments.at(3)},
+                   {arguments.at(4), arguments.at(5), arguments.at(6)});
       if (which == "documents")
         return documents(tensors.at(0).captured());
       if (which == "key_padding")

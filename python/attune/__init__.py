@@ -13,7 +13,8 @@ from . import _core
 from .errors import Error
 from .expressions import FUNCTIONS as _functions, batch_size, broadcast, cast, clamped, head_count, key_length, maximum, minimum, query_length, scalar, searchsorted, select, tensor, where
 from .kernel import Gradients, Kernel, compile, emit, explain
-from .masks_and_scores import (alibi, bias, causal, causal_bottom_right, chunked, documents, key_padding, prefix_lm, relative_bias, sliding_window)
+from .masks_and_scores import (alibi, bias, bigbird, butterfly, causal, causal_bottom_right, chunked, documents, fixed, key_padding, local_global, natten, prefix_lm,
+                               relative_bias, sliding_window, sta, strided)
 from .variant import Normaliser, Variant
 
 globals().update(_functions)  # exp, tanh, erf, gelu, softcap, ...: `attune list --functions`

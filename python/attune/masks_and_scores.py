@@ -1,11 +1,11 @@
-"""Masks and scores that users expect, as functions for attune.Variant; attune/Builtins.h defines each.
+"""Masks and scores that users expect, as functions for attune.Variant; attune/Builtins.h and attune/Patterns.h define each.
 
     attune.Variant(mask=[attune.causal(), attune.documents(ids)], score=attune.alibi(slopes))
 
 A tensor is attune.tensor(...) or an array, which is then called as the parameter is.
 """
 from . import _core
-from .expressions import Expr, Tensor, as_expr, here
+from .expressions import Expr, Tensor, as_expr, fail, here
 from .variant import captured_tensor
 
 
@@ -56,6 +56,47 @@ def prefix_lm(n):
 def chunked(n):
     """q // n == k // n: only keys of the query's own chunk of n."""
     return _mask("chunked", n)
+
+
+def local_global(window, global_, dilation=1):
+    """Longformer (arXiv 2004.05150): `window` keys to each side, at distances that are multiples of `dilation`, and the first `global_` queries and keys."""
+    return _mask("local_global", window, global_, dilation)
+
+
+def strided(stride):
+    """Sparse Transformer (arXiv 1904.10509): q >= k and (q - k < stride or (q - k) % stride == 0)."""
+    return _mask("strided", stride)
+
+
+def fixed(length, summary):
+    """Sparse Transformer (arXiv 1904.10509): q >= k and (q // length == k // length or k % length >= length - summary)."""
+    return _mask("fixed", length, summary)
+
+
+def butterfly(block):
+    """Pixelated Butterfly (arXiv 2112.00029): q // block and k // block differ in at most one binary digit."""
+    return _mask("butterfly", block)
+
+
+def bigbird(block, window, global_, random, seed=0):
+    """BigBird (arXiv 2007.14062), in blocks: `window` to each side, the first `global_`, and `random` (0 to 16) drawn for each head and row of blocks."""
+    return _mask("bigbird", block, window, global_, random, seed)
+
+
+def natten(height, width, window):
+    """Neighbourhood attention (arXiv 2204.07143) of an image with q = y * width + x: the `window` x `window` pixels around a query; `window` is odd."""
+    return _mask("natten", height, width, window)
+
+
+def sta(tile, tiles, window):
+    """Sliding tile attention (arXiv 2502.04507) of a video whose tiles of `tile` tokens are in row-major order of (time, height, width).
+
+    tiles   the extents of the video in tiles: (time, height, width)
+    window  the tiles around its own that a query sees, along each axis; odd
+    """
+    if len(tiles) != 3 or len(window) != 3:
+        fail(f"tiles and window of sta are (time, height, width), but got {len(tiles)} and {len(window)} numbers", here())
+    return _mask("sta", tile, *tiles, *window)
 
 
 def documents(ids):

@@ -46,6 +46,20 @@ TEST_CASE("masks are what their documentation says, in C++ and in text") {
   check(prefixLm(lengths), "q >= k || k < lengths[b]", "prefixLm(lengths)", {{"lengths", i32, 1}});
   check(prefixLm(captured("one", i32, rank(0))), "q >= k || k < one[]", "prefixLm(one)", {{"one", i32, 0}});
   check(chunked(128), "q / 128 == k / 128", "chunked(128)");
+  check(localGlobal(6, 3), "abs(q - k) <= 6 || q < 3 || k < 3", "localGlobal(6, 3)");
+  check(localGlobal(6, 3), "abs(q - k) <= 6 || q < 3 || k < 3", "localGlobal(6, 3, 1)");
+  check(localGlobal(6, n, 2), "abs(q - k) <= 6 * 2 && (q - k) % 2 == 0 || q < n || k < n", "localGlobal(6, n, 2)", {},
+        {{"n", i32}});
+  check(strided(64), "q >= k && (q - k < 64 || (q - k) % 64 == 0)", "strided(64)");
+  check(fixed(64, 8), "q >= k && (q / 64 == k / 64 || k % 64 >= 64 - 8)", "fixed(64, 8)");
+  check(butterfly(64), "let d = q / 64 ^ k / 64; (d & d - 1) == 0", "butterfly(64)");
+  check(bigbird(64, 1, 2, 0), "abs(q / 64 - k / 64) <= 1 || q / 64 < 2 || k / 64 < 2", "bigbird(64, 1, 2, 0, 9)");
+  check(bigbird(64, 1, 2, 3, n), "bigbird(64, 1, 2, 3, n)", "bigbird(64, 1, 2, 3, n)", {}, {{"n", i32}});
+  check(natten(9, 8, 3),
+        "abs(min(max(q / 8, 3 / 2), 9 - 1 - 3 / 2) - k / 8) <= 3 / 2 && "
+        "abs(min(max(q % 8, 3 / 2), 8 - 1 - 3 / 2) - k % 8) <= 3 / 2",
+        "natten(9, 8, 3)");
+  check(sta(4, {2, 3, 5}, {1, 3, 5}), "sta(4, 2, 3, 5, 1, 3, 5)", "sta(4, 2, 3, 5, 1, 3, 5)");
   check(documents(ids), "ids[q] == ids[k]", "documents(ids)", {{"ids", i32, 1}});
   check(documents(ids2), "ids[b, q] == ids[b, k]", "documents(ids)", {{"ids", i32, 2}});
   check(keyPadding(lengths), "k < lengths[b]", "keyPadding(lengths)", {{"lengths", i32, 1}});
@@ -109,6 +123,15 @@ TEST_CASE("errors of built-ins, to the letter") {
   CHECK(message(Variant("v").score(alibi(t))) == text("alibi", "t", 3, "1"));
   CHECK(message(Variant("v").score(relativeBias(one))) == text("relativeBias", "one", 1, "2"));
   CHECK(message(Variant("v").score(bias(one))) == text("bias", "one", 1, "2, 3 or 4"));
+  CHECK(message(Variant("v").mask(natten(8, 8, 4))) == "window of natten is 4, but must be odd and positive; use 5");
+  CHECK(message(Variant("v").mask(natten(8, 8, -3))) == "window of natten is -3, but must be odd and positive; use 1");
+  CHECK(message(Variant("v").mask(natten(9, 6, 7))) == "window of natten is 7, but the extent is 6; use at most 5");
+  CHECK(message(Variant("v").mask(sta(64, {4, 4, 3}, {3, 3, 5}))) ==
+        "window of sta is 5, but the extent is 3; use at most 3");
+  const std::string drawn = "the random blocks of bigbird must be an integer literal from 0 to 16";
+  CHECK(message(Variant("v").mask(bigbird(64, 1, 1, 17))) == drawn);
+  CHECK(message(Variant("v").mask(bigbird(64, 1, 1, -1))) == drawn);
+  CHECK(message(Variant("v").mask(bigbird(64, 1, 1, scalar("n", i32)))) == drawn);
   unsigned line = __LINE__;
   auto variant = Variant("v").mask(documents(t)); // line + 1
   CHECK(variant.error()->where.line == line + 1);
@@ -129,9 +152,27 @@ TEST_CASE("every entry of the registry makes a variant with the tensors it lists
     REQUIRE(again);
     CHECK(again->canonical() == variant->canonical());
   }
-  CHECK(names == std::set<std::string>{"plain", "causal", "causal-bottom-right", "sliding-window", "prefix-lm",
-                                       "chunked", "documents", "key-padding", "softcap", "alibi", "relative-bias",
-                                       "bias", "block-sparse", "decode"});
+  CHECK(names == std::set<std::string>{"plain",
+                                       "causal",
+                                       "causal-bottom-right",
+                                       "sliding-window",
+                                       "prefix-lm",
+                                       "chunked",
+                                       "local-global",
+                                       "strided",
+                                       "fixed",
+                                       "butterfly",
+                                       "bigbird",
+                                       "natten",
+                                       "sta",
+                                       "documents",
+                                       "key-padding",
+                                       "softcap",
+                                       "alibi",
+                                       "relative-bias",
+                                       "bias",
+                                       "block-sparse",
+                                       "decode"});
   CHECK(builtinVariants().front().name == "plain");
   CHECK(findBuiltin("nothing") == nullptr);
 }

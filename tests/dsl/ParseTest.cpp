@@ -160,12 +160,16 @@ TEST_CASE("errors of text, to the letter") {
   CHECK(score("foo(s)") ==
         "score:1:1: error: unknown function \"foo\"; the functions are " + known +
             " select clamped broadcast f32 i32 i64 bool causal causalBottomRight slidingWindow prefixLm chunked "
-            "documents keyPadding alibi relativeBias bias cast searchsorted\nfoo(s)\n^");
+            "localGlobal strided fixed butterfly bigbird natten sta documents keyPadding alibi relativeBias bias cast "
+            "searchsorted\nfoo(s)\n^");
   CHECK(score("exp") == "score:1:1: error: \"exp\" is a function; write exp(...)\nexp\n^");
   CHECK(score("s + clamped(q)") ==
         "score:1:5: error: clamped takes an element of a captured tensor, but got another expression; write "
         "clamped(t[k])\ns + clamped(q)\n    ^");
   CHECK(score("exp(s, s)") == "score:1:1: error: exp takes 1 argument, but got 2\nexp(s, s)\n^");
+  CHECK(mask("localGlobal(1)") == "mask:1:1: error: localGlobal takes 2 or 3 arguments, but got 1\nlocalGlobal(1)\n^");
+  CHECK(mask("bigbird(64, 1, 1, 1, 1, 1)") ==
+        "mask:1:1: error: bigbird takes 4 or 5 arguments, but got 6\nbigbird(64, 1, 1, 1, 1, 1)\n^");
   CHECK(score("min(s)") == "score:1:1: error: min takes 2 arguments, but got 1\nmin(s)\n^");
   CHECK(score("s + (q < k)") ==
         "score:1:3: error: types that do not mix: f32 + bool; convert the bool with cast(x, i32) or choose by "

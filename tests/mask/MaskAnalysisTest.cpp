@@ -606,6 +606,25 @@ TEST_CASE("built-in masks: sound, and no tile too many") {
   }
 }
 
+// Scalars are drawn so that visited tiles are not compared with those that numbers alone predict, which follow no bit
+// operations.
+TEST_CASE("sparse patterns: sound, and no tile too many") {
+  for (uint64_t seed = 1; seed <= 3; seed += tests::sampleStep(3)) {
+    for (const char *pattern : {"butterfly(32)", "butterfly(64)", "butterfly(48)"})
+      checkVariant(parsed(pattern), Tight::Yes, seed, 8, drawLaunch);
+    for (const char *pattern :
+         {"bigbird(32, 1, 1, 2)", "bigbird(64, 1, 1, 3, 7)", "bigbird(64, 0, 2, 5)", "bigbird(48, 1, 0, 4)"})
+      checkVariant(parsed(pattern), Tight::No, seed, 8, drawLaunch);
+    for (const char *pattern :
+         {"localGlobal(40, 16)", "localGlobal(40, 16, 3)", "localGlobal(9, 2, 64)", "strided(64)", "strided(50)",
+          "fixed(64, 16)", "fixed(70, 9)", "natten(16, 20, 7)", "natten(50, 9, 3)", "sta(64, 2, 2, 3, 1, 1, 3)",
+          "sta(32, 1, 4, 4, 1, 3, 3)", "causal() && bigbird(32, 1, 1, 2)"})
+      checkVariant(parsed(pattern), Tight::No, seed, 8, drawLaunch);
+    for (const char *pattern : {"butterfly(64)", "bigbird(32, 1, 1, 2)", "strided(64)"})
+      checkVariant(parsed(pattern, true), Tight::No, seed, 8, drawLaunch);
+  }
+}
+
 TEST_CASE("masks that are recognised exactly") {
   for (const char *mask : {
            "q - k < 100 && q >= k",

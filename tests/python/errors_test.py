@@ -50,6 +50,10 @@ class Errors(unittest.TestCase):
             self.refused(NO_TRUTH, lambda: attune.Variant(mask=wrong), "for wrong in")
         self.refused(NO_TRUTH, lambda: attune.Variant(lambda s, b, h, q, k: max(s, 0)), "max(s, 0)")
 
+    def test_patterns(self):
+        self.refused("tiles and window of sta are (time, height, width), but got 3 and 2 numbers", lambda: attune.sta(4, (2, 2, 2), (1, 1)), "attune.sta(4")
+        self.refused("window of natten is 4, but must be odd and positive; use 5", lambda: attune.Variant(mask=attune.natten(8, 8, 4)), "attune.natten(8")
+
     def test_searchsorted(self):
         offsets, table = np.zeros(5, np.int64), np.zeros((2, 5), np.float32)
         self.refused("searchsorted of \"offsets\", whose elements are i64, takes an i64, but got i32; convert with cast(x, i64)",

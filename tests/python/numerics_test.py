@@ -54,6 +54,41 @@ class Numerics(unittest.TestCase):
     def test_plain(self):
         self.check(attune.Variant())
 
+    def test_patterns(self):
+        b, h, q, k = reference.indices(B, H, SQ, SK)
+        near = np.abs(q - k)
+        self.check(attune.Variant(mask=attune.local_global(6, 3)), mask=(near <= 6) | (q < 3) | (k < 3))
+        self.check(attune.Variant(mask=attune.local_global(3, 2, 4)), mask=np.isin(q - k, 4 * np.arange(-3, 4)) | (q < 2) | (k < 2))
+        self.check(attune.Variant(mask=attune.strided(7)), mask=(q >= k) & ((q - k < 7) | np.isin(q - k, 7 * np.arange(SQ))))
+        self.check(attune.Variant(mask=attune.fixed(8, 2)), mask=(q >= k) & ((q // 8 == k // 8) | np.isin(k % 8, (6, 7))))
+        powers = [0] + [1 << n for n in range(8)]
+        self.check(attune.Variant(mask=attune.butterfly(4)), mask=np.isin((q // 4) ^ (k // 4), powers))
+
+        def mixed(x):
+            for shift, factor in ((16, 0x7feb352d), (15, 0x846ca68b), (16, 1)):
+                x = (x ^ x >> shift) * factor % 2**32
+            return x
+
+        blocks, drawn = -(-SK // 8), np.zeros((1, H, SQ, SK), bool)
+        for head, row, n in itertools.product(range(H), range(-(-SQ // 8)), range(2)):
+            column = mixed((mixed((mixed(row + 5) + head) % 2**32) + n) % 2**32) % 2**31 % blocks
+            drawn[0, head, row * 8:row * 8 + 8, column * 8:column * 8 + 8] = True
+        self.assertLess(len({head.tobytes() for head in drawn[0]}), H + 1)
+        self.check(attune.Variant(mask=attune.bigbird(8, 1, 1, 2, seed=5)),
+                   mask=drawn | (np.abs(q // 8 - k // 8) <= 1) | (q < 8) | (k < 8))
+
+        def window(place, of, side, extent):
+            first = np.clip(place - side // 2, 0, extent - side)
+            return (of >= first) & (of < first + side)
+
+        self.check(attune.Variant(mask=attune.natten(5, 9, 3)),
+                   mask=window(q // 9, k // 9, 3, 5) & window(q % 9, k % 9, 3, 9))
+        places = lambda x: np.unravel_index(np.minimum(x // 2, 26), (3, 3, 3))
+        visible = np.ones((1, 1, SQ, SK), bool)
+        for side, extent, place, of in zip((1, 3, 1), (3, 3, 3), places(q), places(k)):
+            visible &= window(place, of, side, extent)
+        self.check(attune.Variant(mask=attune.sta(2, (3, 3, 3), (1, 3, 1))), mask=visible)
+
     def test_causal(self):
         b, h, q, k = reference.indices(B, H, SQ, SK)
         self.check(attune.Variant(mask=lambda b, h, q, k: q >= k), mask=q >= k)

@@ -117,8 +117,12 @@ private:
     const auto [tile, ofIteration] = ask(scratch, values);
     SmallVector<BoundsTable> tablesOfScratch;
     Visibility probe(op, builder, ofIteration, &tablesOfScratch, tile);
-    SmallVector<Value> counted;
+    SmallVector<Value> counted, byPart;
     auto asks = [&](const Conjunct &conjunct) {
+      if (probe.isBestByPart(conjunct)) {
+        byPart.push_back(conjunct.first);
+        return true;
+      }
       Visibility::Unfollowed unfollowed = probe.unfollowed(conjunct);
       const std::string condition = "the condition" + placeOf(conjunct.first.getLoc());
       auto skipsNone = [&](const Twine &why) { remarks.push_back((condition + " leaves out no tile: " + why).str()); };
@@ -144,7 +148,7 @@ private:
     for (const Conjunct &conjunct : loose)
       if (asks(conjunct))
         asked.push_back(conjunct);
-    analysis.judgeByTile(std::move(asked), std::move(counted));
+    analysis.judgeByTile(std::move(asked), std::move(counted), std::move(byPart));
     analysis.lacksTables |= probe.lacksTables;
   }
 
@@ -158,7 +162,8 @@ private:
     const auto [tile, ofIteration] = ask(where, values);
     if (byTile) {
       Visibility ofTile(op, builder, ofIteration, &tables, tile);
-      ofTile.judgeByTile(llvm::to_vector(analysis.judgedByTile()), llvm::to_vector(analysis.countedByTile()));
+      ofTile.judgeByTile(llvm::to_vector(analysis.judgedByTile()), llvm::to_vector(analysis.countedByTile()),
+                         llvm::to_vector(analysis.computedByPart()));
       Verdict verdict = ofTile.verdict();
       analysis.lacksTables |= ofTile.lacksTables;
       visible = ofTile.toI1(verdict.possible);

@@ -66,11 +66,12 @@
 // tests 32 tiles at once by the same rules: a group is a tile of 32 times the size, with a table of its own.
 //
 // A loaded element whose indices are quotients of q and k (blocks[q / 128, k / 128]) is read directly for the tile,
-// once for each of the few parts of the tile in which the element is constant. A conjunct with a value of both axes
-// that cannot be analysed (table[q, k], q ^ k) gets a table with an entry for each pair of tiles: whether the conjunct
-// holds for any element, and for all. Filling this table costs O(Sq * Sk) work, and a remark on the kernel says so. If
-// the conjunct depends on positions alone, a few tiles are tried first; no table is made if the conjunct holds
-// somewhere in each of them.
+// once for each of the few parts of the tile in which the element is constant. In the same way a conjunct is computed
+// that uses q and k only through quotients and that intervals do not follow (q / 64 ^ k / 64, a hash of q / 64). Any
+// other conjunct with a value of both axes that cannot be analysed (table[q, k], q ^ k) gets a table with an entry for
+// each pair of tiles: whether the conjunct holds for any element, and for all. Filling this table costs O(Sq * Sk)
+// work, and a remark on the kernel says so. If the conjunct depends on positions alone, a few tiles are tried first; no
+// table is made if the conjunct holds somewhere in each of them.
 //
 // OVERFLOW. Integers of the language wrap. The rewriting above is used for an operation only where its result
 // cannot wrap for any launch: 0 <= q < Sq, 0 <= k < Sk, 0 <= Sq, Sk <= 2^30, -2^30 <= qOffset <= 2^30, and

@@ -1,4 +1,4 @@
-//===- Parts.cpp - Bounds of elements that are constant in parts of a tile ===//
+//===- Parts.cpp - Bounds of values that are constant in parts of a tile -----===//
 
 #include "passes/analysis/mask/RegionForms.h"
 
@@ -10,15 +10,15 @@ using namespace mlir;
 using namespace attune;
 using namespace attune::mask;
 
-/// The maximum number of elements of a captured tensor that are read to bound the values of the tensor in a tile: one
-/// for each part of the tile in which the element is constant. With more parts, the bounds come from a table with one
-/// entry for each tile of q and k.
+/// The maximum number of parts of a tile for each of which a value is computed. With more parts, the bounds come from a
+/// table with one entry for each tile of q and k.
 static constexpr size_t mostParts = 8;
-/// The maximum number of operations that compute the indices of a loaded element. They are repeated for each part of a
-/// tile in which the element is constant.
+/// The maximum number of operations that compute the indices of a loaded element. They are repeated for each part.
 static constexpr size_t mostOperations = 16;
+/// The maximum number of operations of a condition, over all parts of a tile.
+static constexpr size_t mostOfCondition = 512;
 
-std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value value) {
+std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value value, size_t most) {
   int64_t steps[] = {0, 0};
   SmallVector<Value> pending = {value};
   llvm::DenseSet<Value> met;
@@ -27,7 +27,7 @@ std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value valu
     if (isUniform(next) || !met.insert(next).second)
       continue;
     Operation *definition = next.getDefiningOp();
-    if (!definition || met.size() > mostOperations)
+    if (!definition || met.size() > most)
       return std::nullopt;
     APInt divisor;
     auto argument = dyn_cast<BlockArgument>(definition->getOperand(0));
@@ -42,36 +42,64 @@ std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value valu
   return std::pair(steps[0], steps[1]);
 }
 
-std::optional<std::pair<Value, Value>> RegionForms::partEnds(Value value) {
-  if (!builder || !loopedTile || values.tiles > 1 || !dependsOn(value, fixedAxis) || !dependsOn(value, loopedAxis) ||
-      !isa_and_nonnull<attn::LoadOp>(value.getDefiningOp()))
+std::optional<RegionForms::Parts> RegionForms::partsOf(Value value) {
+  if (!builder || !loopedTile || values.tiles > 1 || !dependsOn(value, fixedAxis) || !dependsOn(value, loopedAxis))
     return std::nullopt;
-  const auto steps = quotientSteps(value);
+  const auto steps = quotientSteps(value, value.getType().isInteger(1) ? mostOfCondition : mostOperations);
   if (!steps || !(fixedAxis.offset == constantOf(0)) || !(loopedAxis.offset == constantOf(0)))
     return std::nullopt;
-  // The positions at which a loaded element is read: one in each part of the tile in which the element is constant.
-  // Tiles begin at multiples of their size, so if the size divides the step (the divisor of the index), the tile is one
-  // part. If neither size nor step divides the other, a part may begin anywhere in the tile, so the element is also
-  // read at the tile's last position.
-  auto partsOf = [&](int64_t step, const Axis &axis) {
-    const bool fits = step % axis.tile == 0 || axis.tile % step == 0;
-    const Linear first = axis.argument == fixedAxis.argument ? fixedBegin : scale(*loopedTile, axis.tile);
-    SmallVector<Linear> parts;
-    for (int64_t offset = 0; offset < axis.tile && parts.size() <= mostParts; offset += step)
-      parts.push_back(addConstant(first, offset));
+  // The positions at which the value is computed: one in each part of the tile in which the value is constant. Tiles
+  // begin at multiples of their size, so if the size divides the step (the divisor of the position), the tile is one
+  // part. If neither size nor step divides the other, a part may begin anywhere in the tile, so the value is also
+  // computed at the tile's last position.
+  const bool isLoaded = isa_and_nonnull<attn::LoadOp>(value.getDefiningOp());
+  auto along = [&](int64_t step, const Axis &axis) {
+    const bool fits = step % axis.tile == 0 || axis.tile % step == 0, isFixed = axis.argument == fixedAxis.argument;
+    const Linear first = isFixed ? fixedBegin : scale(*loopedTile, axis.tile);
+    // A part after the end of the axis repeats the last one. (Loads clamp their indices themselves.)
+    auto at = [&](int64_t offset) {
+      const Linear position = addConstant(first, offset);
+      return isLoaded ? position : minimum(position, addConstant(isFixed ? fixedEnd() : axis.count, -1));
+    };
+    SmallVector<Linear> parts{first};
+    for (int64_t offset = step; offset < axis.tile && parts.size() <= mostParts; offset += step)
+      parts.push_back(at(offset));
     if (!fits)
-      parts.push_back(addConstant(first, axis.tile - 1));
+      parts.push_back(at(axis.tile - 1));
     return parts;
   };
-  const SmallVector<Linear> ofQ = partsOf(steps->first, axisOf(2)), ofK = partsOf(steps->second, axisOf(3));
-  if (ofQ.size() * ofK.size() > mostParts)
+  Parts parts{along(steps->first, axisOf(2)), along(steps->second, axisOf(3))};
+  return parts.ofQ.size() * parts.ofK.size() > mostParts ? std::nullopt : std::optional(parts);
+}
+
+bool RegionForms::isConditionOfParts(Value value) {
+  const std::optional<Parts> parts = value.getType().isInteger(1) ? partsOf(value) : std::nullopt;
+  if (!parts)
+    return false;
+  SmallVector<Value> pending = {value};
+  llvm::DenseSet<Value> met;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    Operation *definition = next.getDefiningOp();
+    if (!definition || !met.insert(next).second)
+      continue;
+    if (isa<attn::LoadOp>(definition))
+      return false;
+    llvm::append_range(pending, definition->getOperands());
+  }
+  return met.size() * parts->ofQ.size() * parts->ofK.size() <= mostOfCondition;
+}
+
+std::optional<std::pair<Value, Value>> RegionForms::partEnds(Value value) {
+  const std::optional<Parts> parts = partsOf(value);
+  if (!parts)
     return std::nullopt;
   asked.insert(value);
   SmallVector<Value> elements;
   const IRMapping uniform = cloned;
   Block &region = op.getMask().front();
-  for (const Linear &q : ofQ)
-    for (const Linear &k : ofK) {
+  for (const Linear &q : parts->ofQ)
+    for (const Linear &k : parts->ofK) {
       cloned.map(region.getArgument(2), toI32(q, "part_q"));
       cloned.map(region.getArgument(3), toI32(k, "part_k"));
       elements.push_back(atBlock(value));

@@ -113,16 +113,21 @@ protected:
   /// The minimum and the maximum over the tile of a non-uniform value, as values read from memory: from a per-tile
   /// table, or from elements of the tensor if the value depends on both axes.
   std::optional<std::pair<Value, Value>> endsInMemory(Value value) {
-    return dependsOnOneAxis(value) ? tabledEnds(value) : partEnds(value);
+    if (dependsOnOneAxis(value))
+      return tabledEnds(value);
+    return isa_and_nonnull<attn::LoadOp>(value.getDefiningOp()) ? partEnds(value) : std::nullopt;
   }
   /// Reads the minimum and the maximum of the value over the tile from a per-tile table (for i1: whether all and
   /// whether any are true). For a value that depends on the looped axis, a looped tile must be given. nullopt if the
   /// value has no table and there are mostTables tables already.
   std::optional<std::pair<Value, Value>> tabledEnds(Value value);
-  /// The minimum and the maximum over a tile of both axes of a loaded element whose indices use quotients of q and k
-  /// only (blocks[q / 128, k / 128]). The element is constant in each of a few parts of the tile, and is read once for
-  /// each part. nullopt if there are too many parts.
+  /// The minimum and the maximum (for i1: whether all and whether any are true) over a tile of both axes of a value that
+  /// uses q and k only through quotients: an element blocks[q / 128, k / 128], or a condition on q / 64 ^ k / 64. The
+  /// value is constant in each of a few parts of the tile, and is computed once for each part. nullopt if the parts or
+  /// the operations are too many.
   std::optional<std::pair<Value, Value>> partEnds(Value value);
+  /// Whether partEnds() of an i1 value without loaded elements is not nullopt.
+  bool isConditionOfParts(Value value);
   /// Whether `value`, or a value that it is computed from, depends on `axis` and has bounds that were read from memory
   /// (from a per-tile table or from elements of a tensor) so far.
   bool readsMemory(Value value, const Axis &axis);
@@ -155,9 +160,13 @@ private:
   unsigned argumentsOf(Value value);
 
   /// If the value uses q and k only through quotients by constants: the greatest common divisor of the constants that
-  /// divide q, and the same for k. nullopt if the value uses q or k otherwise, or takes more than mostOperations
-  /// operations.
-  std::optional<std::pair<int64_t, int64_t>> quotientSteps(Value value);
+  /// divide q, and the same for k. nullopt if the value uses q or k otherwise, or takes more than `most` operations.
+  std::optional<std::pair<int64_t, int64_t>> quotientSteps(Value value, size_t most);
+  /// A position in each part of the tile, along q and along k, for partEnds().
+  struct Parts {
+    SmallVector<Linear> ofQ, ofK;
+  };
+  std::optional<Parts> partsOf(Value value);
 
   Form computeForm(Value value);
   Form argumentForm(mlir::BlockArgument argument);

@@ -80,10 +80,11 @@ bool Visibility::skipsByTile(const Conjunct &conjunct) {
   const Condition possible = visit<Verdict>(conjunct.first, conjunct.second).possible;
   // A conjunct whose loaded values depend on the fixed axis alone (k < ends[q]) limits the loop over tiles already: by
   // the least and greatest of these values in the fixed tile, from a per-tile table. A test of each tile would skip no
-  // more tiles, unless solving the conjunct for the looped index gave no limit.
-  const bool boundsLoop =
-      readsMemory(conjunct.first, fixedAxis) && !readsMemory(conjunct.first, loopedAxis) &&
-      llvm::none_of(visit<Bounds>(conjunct.first, conjunct.second).hull, [](const Interval &x) { return x.isAll(); });
+  // more tiles, unless solving the conjunct for the looped index gave no limit, or more intervals than a union keeps.
+  const Intervals hull = visit<Bounds>(conjunct.first, conjunct.second).hull;
+  const bool boundsLoop = readsMemory(conjunct.first, fixedAxis) && !readsMemory(conjunct.first, loopedAxis) &&
+                          hull.size() < mostIntervals &&
+                          llvm::none_of(hull, [](const Interval &x) { return x.isAll(); });
   return !boundsLoop && !matchPattern(toI1(possible), m_One());
 }
 
@@ -158,6 +159,10 @@ template <typename Set> Set Visibility::computeSet(Value value, bool negate) {
   if (builder && uniform)
     return setOfUniform<Set>(value, negate);
   auto operand = [&](unsigned i) { return definition->getOperand(i); };
+  if constexpr (std::is_same_v<Set, Verdict>)
+    if (llvm::is_contained(byPart, value))
+      if (auto ends = partEnds(value))
+        return setOfEnds<Set>(*ends, negate);
   if (llvm::is_contained(byCount, value))
     if (auto ends = tabledEnds(value))
       return setOfEnds<Set>(*ends, negate);

@@ -79,13 +79,24 @@ public:
 
   /// Sets the conjuncts that are tested for each looped tile; these conjuncts then do not restrict the full interval.
   /// Called at most once, before any interval or verdict is computed. Conditions in `counted` are looked up in a table
-  /// over all tiles of both axes, which the bounds kernel fills by evaluating every element.
-  void judgeByTile(SmallVector<Conjunct> conjuncts, SmallVector<Value> counted = {}) {
+  /// over all tiles of both axes, which the bounds kernel fills by evaluating every element. Conditions in `parts` are
+  /// computed for each part of a tile in which they are constant.
+  void judgeByTile(SmallVector<Conjunct> conjuncts, SmallVector<Value> counted = {}, SmallVector<Value> parts = {}) {
     byTile = std::move(conjuncts);
     byCount = std::move(counted);
+    byPart = std::move(parts);
   }
   llvm::ArrayRef<Conjunct> judgedByTile() const { return byTile; }
   llvm::ArrayRef<Value> countedByTile() const { return byCount; }
+  llvm::ArrayRef<Value> computedByPart() const { return byPart; }
+  /// Whether the conjunct is constant in each of a few parts of a tile, but intervals and per-tile tables do not follow
+  /// it exactly: bit operations and hashes of q / 64 and k / 64.
+  bool isBestByPart(const Conjunct &conjunct) {
+    if (!isConditionOfParts(conjunct.first))
+      return false;
+    const bool isUnfollowed = holdsUnfollowed(conjunct.first);
+    return isUnfollowed || readsMemory(conjunct.first, fixedAxis) || readsMemory(conjunct.first, loopedAxis);
+  }
   /// Whether the conjuncts that are tested for each tile (set by judgeByTile) may hold for some element of the looped
   /// tile, and whether they hold for all elements.
   Verdict verdict() { return verdictOf(byTile); }
@@ -303,7 +314,7 @@ private:
   int64_t valuesLeft = 1 << 18;
   std::map<std::pair<void *, unsigned>, Value> lastIntegers; // cache of lastInteger()
   SmallVector<Conjunct> byTile;
-  SmallVector<Value> byCount;
+  SmallVector<Value> byCount, byPart;
   llvm::DenseMap<std::pair<Value, unsigned>, Bounds> visited; // caches of visit(), by value and negation
   llvm::DenseMap<std::pair<Value, unsigned>, Verdict> judged;
 };
