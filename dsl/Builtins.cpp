@@ -238,11 +238,11 @@ const std::vector<BuiltinVariant> &builtinVariants() {
         {"window", Type::Int, 1, "blocks visible to each side of the query's"},
         {"global", Type::Int, 1, "blocks at the start that see, and are seen by, all"},
         {"random", Type::Int, 3, "blocks drawn for each row of blocks and head, 0 to 16"},
-        {"seed", Type::Int, 0, "of the draws"}},
+        {"pattern-seed", Type::Int, 0, "seed of the draws"}},
        {},
        [=](Variant v, const Arguments &a, const Tensors &) {
          return v.mask(bigbird(literal(a, "block"), literal(a, "window"), literal(a, "global"), literal(a, "random"),
-                               literal(a, "seed")));
+                               literal(a, "pattern-seed")));
        }},
       {"natten",
        "the pixels around a pixel: neighbourhood attention of an image with q = y * width + x",

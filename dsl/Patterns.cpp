@@ -24,12 +24,16 @@ std::optional<int64_t> literalOf(const Operand &operand) {
 /// only a launch knows is not checked.
 std::optional<std::string> faultOfWindow(std::string_view pattern, const Operand &side, const Operand &whole) {
   const std::optional<int64_t> given = literalOf(side), room = literalOf(whole);
-  if (given && (*given < 1 || *given % 2 == 0))
+  if (room && *room < 1)
+    return fmt::format("an extent of {} is {}, but must be positive", pattern, *room);
+  if (!given)
+    return std::nullopt;
+  const int64_t most = room ? *room - 1 + *room % 2 : *given + 1;
+  if (*given < 1 || *given % 2 == 0)
     return fmt::format("window of {} is {}, but must be odd and positive; use {}", pattern, *given,
-                       *given < 1 ? 1 : *given + 1);
-  if (given && room && *given > *room)
-    return fmt::format("window of {} is {}, but the extent is {}; use at most {}", pattern, *given, *room,
-                       *room % 2 ? *room : *room - 1);
+                       std::min(std::max<int64_t>(*given, 0) / 2 * 2 + 1, most));
+  if (room && *given > *room)
+    return fmt::format("window of {} is {}, but the extent is {}; use at most {}", pattern, *given, *room, most);
   return std::nullopt;
 }
 
@@ -80,7 +84,8 @@ Mask bigbird(Operand block, Operand window, Operand global, Operand random, Oper
   return maskAt(block.where, [=](Index, Index h, Index q, Index k) {
     const std::optional<int64_t> draws = literalOf(random);
     if (!draws || *draws < 0 || *draws > 16)
-      return dsl::invalid("the random blocks of bigbird must be an integer literal from 0 to 16", place(random.where));
+      return dsl::invalid("the random blocks of bigbird must be a number from 0 to 16, written out",
+                          place(random.where));
     const Expr row = q / block, column = k / block, columns = (keyLength() + block - 1) / block;
     Expr sees = abs(row - column) <= window || row < global || column < global;
     for (int32_t n = 0; n < *draws; ++n)

@@ -745,7 +745,7 @@ def UnswitchMasks : Pass<"sched-unswitch-masks", "::mlir::ModuleOp"> {
     Requires: loops of roles with asynchronous products.
     Ensures: masks that come after maps of two products, with only arithmetic between the masks and no product in flight, are in one branch. The ops between the issue of
     these products and the masks are in both sides of that branch, so that a full tile executes no branch there. They are not duplicated with dropout and with masks that
-    read memory: the two copies would spill registers.
+    read memory, as the two copies would spill registers, nor where the condition may differ between threads of a role or where their results are used after the masks.
     Why here: CSE has run, so that equal conditions are one value.
     Before: `mma_wait %s; exp; mma_wait %dp; ds; scf.if %end { mask }; scf.if %diagonal { mask }; scf.if %any { clear }`
     After: `scf.if %any { mma_wait %s; exp; mma_wait %dp; ds; scf.if %end { mask }; scf.if %diagonal { mask }; scf.if %opaque_any { clear } } else { mma_wait %s; exp; mma_wait %dp; ds }`

@@ -39,7 +39,8 @@
 //     for indices outside of a tensor: clamped(t[i]), broadcast(t[i]) (Expr.h)
 //     in masks:  causal() causalBottomRight() slidingWindow(l, r) prefixLm(n) chunked(n) documents(ids)
 //                keyPadding(lengths) localGlobal(w, g) strided(l) fixed(l, c) butterfly(n)
-//                bigbird(n, w, g, r, seed) natten(h, w, n) sta(n, T, H, W, t, h, w) (Patterns.h)
+//                bigbird(n, w, g, r, seed) natten(height, width, window)
+//                sta(tile, 3 extents in tiles, 3 sides of the window) (Patterns.h)
 //     in scores: alibi(slopes) relativeBias(table) bias(t), applied to the incoming s
 //
 // An integer literal is i32 where it fits, else i64. A name that is indexed but not declared is a captured

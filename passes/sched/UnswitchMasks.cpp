@@ -29,19 +29,20 @@ namespace {
 
 using Terms = llvm::SmallSetVector<Value, 4>;
 
-/// Adds the conditions of which `condition` is the disjunction.
-void addTerms(Value condition, Terms &terms) {
-  if (auto either = condition.getDefiningOp<arith::OrIOp>()) {
-    addTerms(either.getLhs(), terms);
-    addTerms(either.getRhs(), terms);
-  } else {
-    terms.insert(condition);
-  }
-}
-
+/// The conditions of which `condition` is the disjunction.
 Terms termsOf(Value condition) {
   Terms terms;
-  addTerms(condition, terms);
+  SmallVector<Value> pending = {condition};
+  llvm::DenseSet<Value> met;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    if (!met.insert(next).second)
+      continue;
+    if (auto either = next.getDefiningOp<arith::OrIOp>())
+      llvm::append_range(pending, either->getOperands());
+    else
+      terms.insert(next);
+  }
   return terms;
 }
 
@@ -63,16 +64,27 @@ bool readsMemory(scf::IfOp mask) {
   });
 }
 
-/// Whether all threads of a role compute the same `value`.
-bool isSameInAllThreads(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return isa<sched::ForTilesOp, sched::ForWorkOp>(value.getParentBlock()->getParentOp());
-  if (isa<sched::UniformOp>(op))
-    return true;
-  return isMemoryEffectFree(op) &&
-         !isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ShuffleOp, sched::ShuffleXorOp>(op) &&
-         llvm::all_of(op->getOperands(), isSameInAllThreads);
+/// Whether `value` is the same in all threads of a role. `sched.uniform` alone is no proof: it is the same in a warp, and
+/// all warps of a warpgroup must wait for a product together. Messages are the same for the role that receives them.
+bool isSameInRole(Value value) {
+  SmallVector<Value> pending = {value};
+  llvm::DenseSet<Value> met;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    if (!met.insert(next).second)
+      continue;
+    Operation *op = next.getDefiningOp();
+    if (!op) {
+      if (!isa<sched::ForTilesOp, sched::ForWorkOp>(next.getParentBlock()->getParentOp()))
+        return false;
+    } else if (!isa<sched::ReceiveOp>(op)) {
+      const bool varies = isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ShuffleOp, sched::ShuffleXorOp>(op);
+      if (varies || !(isMemoryEffectFree(op) || isa<sched::UniformOp>(op)))
+        return false;
+      llvm::append_range(pending, op->getOperands());
+    }
+  }
+  return true;
 }
 
 struct UnswitchMasks : attune::impl::UnswitchMasksBase<UnswitchMasks> {
@@ -119,7 +131,7 @@ struct UnswitchMasks : attune::impl::UnswitchMasksBase<UnswitchMasks> {
     const Location loc = last.getLoc();
     Terms all;
     for (scf::IfOp mask : masks)
-      addTerms(mask.getCondition(), all);
+      all.insert_range(termsOf(mask.getCondition()));
     auto isAny = [&](scf::IfOp mask) { return termsOf(mask.getCondition()).size() == all.size(); };
 
     const auto *any = llvm::find_if(masks, isAny);
@@ -166,7 +178,7 @@ struct UnswitchMasks : attune::impl::UnswitchMasksBase<UnswitchMasks> {
   /// with dropout, or with masks that read memory (document ids), duplication is slower than a branch (D 64: 1.04 and
   /// 1.015 times the time, with 72 instead of 56 and 376 instead of 0 bytes of spills).
   static std::optional<SmallVector<Operation *>> sinceProducts(ArrayRef<scf::IfOp> masks, Value condition) {
-    if (!isSameInAllThreads(condition) || llvm::any_of(masks, readsMemory))
+    if (!isSameInRole(condition) || llvm::any_of(masks, readsMemory))
       return std::nullopt;
 
     scf::IfOp first = masks.front();
@@ -187,7 +199,10 @@ struct UnswitchMasks : attune::impl::UnswitchMasksBase<UnswitchMasks> {
       moved.insert(op);
       ops.push_back(op);
     }
-    // The results of duplicated ops must not be used after the masks.
+    // The branch's condition must not depend on duplicated ops, nor may their results be used after the masks.
+    for (scf::IfOp mask : masks)
+      if (moved.contains(mask.getCondition().getDefiningOp()))
+        return std::nullopt;
     llvm::SmallPtrSet<Operation *, 4> masked(masks.begin(), masks.end());
     for (Operation *op : ops)
       for (Operation *user : op->getUsers())

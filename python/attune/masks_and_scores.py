@@ -58,9 +58,9 @@ def chunked(n):
     return _mask("chunked", n)
 
 
-def local_global(window, global_, dilation=1):
-    """Longformer (arXiv 2004.05150): `window` keys to each side, at distances that are multiples of `dilation`, and the first `global_` queries and keys."""
-    return _mask("local_global", window, global_, dilation)
+def local_global(window, global_tokens, dilation=1):
+    """Longformer (arXiv 2004.05150): `window` keys to each side, at distances that are multiples of `dilation`, and the first `global_tokens` queries and keys."""
+    return _mask("local_global", window, global_tokens, dilation)
 
 
 def strided(stride):
@@ -78,9 +78,9 @@ def butterfly(block):
     return _mask("butterfly", block)
 
 
-def bigbird(block, window, global_, random, seed=0):
-    """BigBird (arXiv 2007.14062), in blocks: `window` to each side, the first `global_`, and `random` (0 to 16) drawn for each head and row of blocks."""
-    return _mask("bigbird", block, window, global_, random, seed)
+def bigbird(block, window, global_blocks, random, seed=0):
+    """BigBird (arXiv 2007.14062), in blocks: `window` to each side, the first `global_blocks`, and `random` (0 to 16) drawn for each head and row of blocks."""
+    return _mask("bigbird", block, window, global_blocks, random, seed)
 
 
 def natten(height, width, window):

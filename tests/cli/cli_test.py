@@ -501,13 +501,18 @@ class Cli(unittest.TestCase):
 
     def test_masks_that_intervals_do_not_follow(self):
         explain = ["--arch", "sm_90a", "--head-dim", 64, "--shape", "1,2,2,1024,1024,64,64", "--tile-q", 128, "--tile-k", 128]
+        visited = sum((q ^ k) % 7 == 0 for q in range(8) for k in range(8))
+        # What follows from quotients is computed for each part of a tile, without a kernel that evaluates elements.
         mask = "((q / 128) ^ (k / 128)) % 7 == 0 && (q - k) % 4 == 0"
         plan = self.json("explain", "--mask", mask, *explain)["plan"]
-        visited = sum((q ^ k) % 7 == 0 for q in range(8) for k in range(8))
+        self.assertEqual(plan["traffic"]["visitedTiles"], 2 * visited)
+        self.assertEqual([remark[:45] for remark in plan["remarks"]], ["the condition at mask:1:49 leaves out no tile"])
+        mask = "((q ^ k) / 128) % 7 == 0 && (q - k) % 4 == 0"
+        plan = self.json("explain", "--mask", mask, *explain)["plan"]
         self.assertEqual(plan["traffic"]["visitedTiles"], 2 * visited)
         remarks = " ".join(plan["remarks"])
-        self.assertIn("the condition at mask:1:29 is of queries and keys in a way that intervals do not follow", remarks)
-        self.assertIn("the condition at mask:1:49 leaves out no tile", remarks)
+        self.assertIn("the condition at mask:1:21 is of queries and keys in a way that intervals do not follow", remarks)
+        self.assertIn("the condition at mask:1:41 leaves out no tile", remarks)
         # A few keys at an end are no table worth, also where the end is a sequence's own.
         for lengths in [], ["--lengths"]:
             plan = self.json("explain", "--mask", "k < Sk - 8 || ((parents[q] >> (k - Sk + 8)) & 1) == 1", "--tensor", "parents=i32[1024]:0..255", *lengths, *explain)["plan"]
@@ -518,6 +523,31 @@ class Cli(unittest.TestCase):
         run = self.json("run", "--mask", "table[q, k]", "--tensor", "table=bool[256,256]:zeros", "--target", "cpu", "--shape", "1,1,1,256,256,64,64")
         self.assertEqual(run["plan"]["traffic"]["visitedTiles"], 0)
         self.json("run", "--mask", "table[q, k]", "--tensor", "table=bool[256,256]:random", "--target", "cpu", "--shape", "1,1,1,256,256,64,64", "--keep-tables")
+
+    def test_sparse_patterns_visit_what_they_need(self):
+        def mixed(x):
+            for shift, factor in ((16, 0x7feb352d), (15, 0x846ca68b), (16, 1)):
+                x = (x ^ x >> shift) * factor % 2**32
+            return x
+
+        def tiles(visible, blocks, ratio):
+            """How many squares of `ratio` x `ratio` blocks hold a visible one."""
+            return len({(i // ratio, j // ratio) for i in range(blocks) for j in range(blocks) if visible(i, j)})
+
+        def window(place, of, side, extent):
+            first = min(max(place - side // 2, 0), extent - side)
+            return first <= of < first + side
+
+        shape = ["--shape", "1,2,2,2048,2048,64,64"]
+        for size in 64, 128:
+            visited = lambda *pattern: int(re.search(r"visits (\d+) of", self.attune("show", *pattern, *shape, "--tile-q", size, "--tile-k", size))[1])
+            self.assertEqual(visited("butterfly", "--block", 64), 2 * tiles(lambda i, j: bin(i ^ j).count("1") < 2, 32, size // 64))
+            for draws in 0, 3, 5, 16:
+                drawn = [{(i, mixed(mixed(mixed(i + 9) + h) + n) % 2**31 % 32) for i in range(32) for n in range(draws)} for h in range(2)]
+                needed = sum(tiles(lambda i, j: abs(i - j) <= 1 or i < 1 or j < 1 or (i, j) in drawn[h], 32, size // 64) for h in range(2))
+                self.assertEqual(visited("bigbird", "--block", 64, "--random", draws, "--pattern-seed", 9), needed)
+            video = lambda i, j: window(i // 16, j // 16, 1, 2) and window(i // 4 % 4, j // 4 % 4, 3, 4) and window(i % 4, j % 4, 1, 4)
+            self.assertEqual(visited("sta", "--tiles-t", 2, "--window-t", 1, "--window-w", 1), 2 * tiles(video, 32, size // 64))
 
     def test_explain_names_splits(self):
         explain = ["explain", "--arch", "sm_90a", "--pack-gqa", "true", "--split-keys", "true", "--tile-k", 64, "--blocks-per-sm", 2, "--shape", "8,32,8,1,8192,128,128"]

@@ -59,7 +59,11 @@ TEST_CASE("masks are what their documentation says, in C++ and in text") {
         "abs(min(max(q / 8, 3 / 2), 9 - 1 - 3 / 2) - k / 8) <= 3 / 2 && "
         "abs(min(max(q % 8, 3 / 2), 8 - 1 - 3 / 2) - k % 8) <= 3 / 2",
         "natten(9, 8, 3)");
-  check(sta(4, {2, 3, 5}, {1, 3, 5}), "sta(4, 2, 3, 5, 1, 3, 5)", "sta(4, 2, 3, 5, 1, 3, 5)");
+  check(sta(4, {2, 3, 5}, {1, 3, 5}),
+        "abs(min(max(q / 4 / (3 * 5), 1 / 2), 2 - 1 - 1 / 2) - k / 4 / (3 * 5)) <= 1 / 2 && "
+        "abs(min(max(q / 4 / 5 % 3, 3 / 2), 3 - 1 - 3 / 2) - k / 4 / 5 % 3) <= 3 / 2 && "
+        "abs(min(max(q / 4 % 5, 5 / 2), 5 - 1 - 5 / 2) - k / 4 % 5) <= 5 / 2",
+        "sta(4, 2, 3, 5, 1, 3, 5)");
   check(documents(ids), "ids[q] == ids[k]", "documents(ids)", {{"ids", i32, 1}});
   check(documents(ids2), "ids[b, q] == ids[b, k]", "documents(ids)", {{"ids", i32, 2}});
   check(keyPadding(lengths), "k < lengths[b]", "keyPadding(lengths)", {{"lengths", i32, 1}});
@@ -125,10 +129,12 @@ TEST_CASE("errors of built-ins, to the letter") {
   CHECK(message(Variant("v").score(bias(one))) == text("bias", "one", 1, "2, 3 or 4"));
   CHECK(message(Variant("v").mask(natten(8, 8, 4))) == "window of natten is 4, but must be odd and positive; use 5");
   CHECK(message(Variant("v").mask(natten(8, 8, -3))) == "window of natten is -3, but must be odd and positive; use 1");
+  CHECK(message(Variant("v").mask(natten(4, 4, 4))) == "window of natten is 4, but must be odd and positive; use 3");
+  CHECK(message(Variant("v").mask(natten(0, 4, 1))) == "an extent of natten is 0, but must be positive");
   CHECK(message(Variant("v").mask(natten(9, 6, 7))) == "window of natten is 7, but the extent is 6; use at most 5");
   CHECK(message(Variant("v").mask(sta(64, {4, 4, 3}, {3, 3, 5}))) ==
         "window of sta is 5, but the extent is 3; use at most 3");
-  const std::string drawn = "the random blocks of bigbird must be an integer literal from 0 to 16";
+  const std::string drawn = "the random blocks of bigbird must be a number from 0 to 16, written out";
   CHECK(message(Variant("v").mask(bigbird(64, 1, 1, 17))) == drawn);
   CHECK(message(Variant("v").mask(bigbird(64, 1, 1, -1))) == drawn);
   CHECK(message(Variant("v").mask(bigbird(64, 1, 1, scalar("n", i32)))) == drawn);

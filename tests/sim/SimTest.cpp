@@ -47,6 +47,7 @@ std::optional<Case> scheduled(Case test, const std::string &arch, size_t first, 
     // Some programs have warp-level products on every target, for which there are no three or four warpgroups.
     const std::string &why = made.error().message;
     bool isNone = why.find("does not fit") != std::string::npos || why.find("above the budget") != std::string::npos ||
+                  why.find("above the limit per block") != std::string::npos ||
                   why.find("is not supported; use 4 or 8") != std::string::npos;
     CHECK(isNone);
   }

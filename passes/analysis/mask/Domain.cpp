@@ -330,8 +330,9 @@ bool attune::countsTiles(attn::AttentionOp op) {
   const SmallVector<Conjunct> loose = rowConjuncts(scratch.builder, op, scratch.values).loose;
   SmallVector<BoundsTable> tables;
   Visibility probe(op, scratch.builder, scratch.values, &tables, scratch.addArgument());
-  return llvm::any_of(
-      loose, [&](const Conjunct &conjunct) { return probe.unfollowed(conjunct) == Visibility::Unfollowed::HidesSome; });
+  return llvm::any_of(loose, [&](const Conjunct &conjunct) {
+    return !probe.isBestByPart(conjunct) && probe.unfollowed(conjunct) == Visibility::Unfollowed::HidesSome;
+  });
 }
 
 LoopShape attune::loopShape(attn::AttentionOp op, int64_t tileQ, int64_t tileK) {

@@ -15,8 +15,9 @@ using namespace attune::mask;
 static constexpr size_t mostParts = 8;
 /// The maximum number of operations that compute the indices of a loaded element. They are repeated for each part.
 static constexpr size_t mostOperations = 16;
-/// The maximum number of operations of a condition, over all parts of a tile.
-static constexpr size_t mostOfCondition = 512;
+/// The maximum number of operations that compute a condition for all parts of a tile. Operations on q alone are repeated
+/// for each part along q, those on k alone for each part along k.
+static constexpr size_t mostOfCondition = 1024;
 
 std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value value, size_t most) {
   int64_t steps[] = {0, 0};
@@ -45,16 +46,18 @@ std::optional<std::pair<int64_t, int64_t>> RegionForms::quotientSteps(Value valu
 std::optional<RegionForms::Parts> RegionForms::partsOf(Value value) {
   if (!builder || !loopedTile || values.tiles > 1 || !dependsOn(value, fixedAxis) || !dependsOn(value, loopedAxis))
     return std::nullopt;
-  const auto steps = quotientSteps(value, value.getType().isInteger(1) ? mostOfCondition : mostOperations);
+  const bool isLoaded = isa_and_nonnull<attn::LoadOp>(value.getDefiningOp());
+  const auto steps = quotientSteps(value, isLoaded ? mostOperations : mostOfCondition);
   if (!steps || !(fixedAxis.offset == constantOf(0)) || !(loopedAxis.offset == constantOf(0)))
     return std::nullopt;
   // The positions at which the value is computed: one in each part of the tile in which the value is constant. Tiles
   // begin at multiples of their size, so if the size divides the step (the divisor of the position), the tile is one
   // part. If neither size nor step divides the other, a part may begin anywhere in the tile, so the value is also
-  // computed at the tile's last position.
-  const bool isLoaded = isa_and_nonnull<attn::LoadOp>(value.getDefiningOp());
+  // computed at the tile's last position. So is a condition at the last query of a tile of queries, which begins anywhere
+  // if query heads are packed.
   auto along = [&](int64_t step, const Axis &axis) {
-    const bool fits = step % axis.tile == 0 || axis.tile % step == 0, isFixed = axis.argument == fixedAxis.argument;
+    const bool isFixed = axis.argument == fixedAxis.argument, isAligned = isLoaded || !isFixed || axis.argument != 2,
+               fits = isAligned && (step % axis.tile == 0 || axis.tile % step == 0);
     const Linear first = isFixed ? fixedBegin : scale(*loopedTile, axis.tile);
     // A part after the end of the axis repeats the last one. (Loads clamp their indices themselves.)
     auto at = [&](int64_t offset) {
@@ -83,11 +86,16 @@ bool RegionForms::isConditionOfParts(Value value) {
     Operation *definition = next.getDefiningOp();
     if (!definition || !met.insert(next).second)
       continue;
-    if (isa<attn::LoadOp>(definition))
+    if (isa<attn::LoadOp, attn::SearchOp>(definition))
       return false;
     llvm::append_range(pending, definition->getOperands());
   }
-  return met.size() * parts->ofQ.size() * parts->ofK.size() <= mostOfCondition;
+  size_t operations = 0;
+  for (Value each : met)
+    if (each.getDefiningOp())
+      operations +=
+          (dependsOn(each, axisOf(2)) ? parts->ofQ.size() : 1) * (dependsOn(each, axisOf(3)) ? parts->ofK.size() : 1);
+  return operations <= mostOfCondition;
 }
 
 std::optional<std::pair<Value, Value>> RegionForms::partEnds(Value value) {

@@ -94,7 +94,7 @@ public:
   bool isBestByPart(const Conjunct &conjunct) {
     if (!isConditionOfParts(conjunct.first))
       return false;
-    const bool isUnfollowed = holdsUnfollowed(conjunct.first);
+    const bool isUnfollowed = holdsUnfollowed(conjunct.first); // also asks for the tables that readsMemory() looks for
     return isUnfollowed || readsMemory(conjunct.first, fixedAxis) || readsMemory(conjunct.first, loopedAxis);
   }
   /// Whether the conjuncts that are tested for each tile (set by judgeByTile) may hold for some element of the looped
