@@ -312,11 +312,11 @@ private:
   }
 
   /// Loads, within a map, one number that the partial kernel stored for a split and this block's row; returns `none`
-  /// for splits past the last. `behind`: the indices of the operand's dimensions after its rows.
-  Value elementOf(Value from, Value split, ArrayRef<Value> behind, Value none) {
+  /// for splits past the last. `inner` has the indices of the operand's dimensions after its rows.
+  Value elementOf(Value from, Value split, ArrayRef<Value> inner, Value none) {
     Value exists = compare(arith::CmpIPredicate::slt, split, splits);
     SmallVector<Value> at = placeOf(split);
-    llvm::append_range(at, behind);
+    llvm::append_range(at, inner);
     Value element = tile::ElementOp::create(builder, f32, from, at, SmallVector<bool>(at.size(), /*in range=*/true));
     return select(exists, element, none);
   }

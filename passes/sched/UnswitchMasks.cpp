@@ -11,6 +11,7 @@
 #include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/dataflow/Dependences.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -65,26 +66,13 @@ bool readsMemory(scf::IfOp mask) {
 }
 
 /// Whether `value` is the same in all threads of a role. `sched.uniform` alone is no proof: it is the same in a warp, and
-/// all warps of a warpgroup must wait for a product together. Messages are the same for the role that receives them.
+/// all warps of a warpgroup must wait for a product together. Messages are the same for the role that receives them, and
+/// so is what its loops over tiles and work carry.
 bool isSameInRole(Value value) {
-  SmallVector<Value> pending = {value};
-  llvm::DenseSet<Value> met;
-  while (!pending.empty()) {
-    Value next = pending.pop_back_val();
-    if (!met.insert(next).second)
-      continue;
-    Operation *op = next.getDefiningOp();
-    if (!op) {
-      if (!isa<sched::ForTilesOp, sched::ForWorkOp>(next.getParentBlock()->getParentOp()))
-        return false;
-    } else if (!isa<sched::ReceiveOp>(op)) {
-      const bool varies = isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ShuffleOp, sched::ShuffleXorOp>(op);
-      if (varies || !(isMemoryEffectFree(op) || isa<sched::UniformOp>(op)))
-        return false;
-      llvm::append_range(pending, op->getOperands());
-    }
-  }
-  return true;
+  return !followsFrom(value, [](Operation *op) {
+    return isa<sched::ThreadIdOp, sched::LaneIdOp, sched::ShuffleOp, sched::ShuffleXorOp>(op) ||
+           !(isMemoryEffectFree(op) || isa<sched::UniformOp, sched::ReceiveOp, sched::SharedOp>(op));
+  });
 }
 
 struct UnswitchMasks : attune::impl::UnswitchMasksBase<UnswitchMasks> {

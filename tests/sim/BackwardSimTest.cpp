@@ -71,7 +71,7 @@ std::string simulateBackward(const Case &test, const std::string &arch, const Gr
   return *text;
 }
 
-/// What `emit` prints at `stage` of a backward pass that asks for no other gradients.
+/// The text at `stage` of a backward pass that computes dQ, dK and dV, and no gradients of captured tensors.
 std::string backwardText(const Case &test, const Target &target, Stage stage) {
   CompileOptions options = optionsOf(test);
   options.backward = true;

@@ -6,14 +6,19 @@
 
 namespace attune {
 
-/// Whether `is` holds for the op that defines `value` or for an op that `value` depends on through operands. The search
-/// stops at block arguments.
-inline bool followsFrom(mlir::Value value, llvm::function_ref<bool(mlir::Operation *)> is) {
+/// The op that defines `value` and the ops that `value` depends on through operands, each once. The search stops at block
+/// arguments.
+inline llvm::SetVector<mlir::Operation *> dependencesOf(mlir::Value value) {
   llvm::SetVector<mlir::Operation *> slice;
   mlir::BackwardSliceOptions options;
   options.omitBlockArguments = options.inclusive = true;
   (void)mlir::getBackwardSlice(value, &slice, options);
-  return llvm::any_of(slice, is);
+  return slice;
+}
+
+/// Whether `is` holds for an op of dependencesOf(value).
+inline bool followsFrom(mlir::Value value, llvm::function_ref<bool(mlir::Operation *)> is) {
+  return llvm::any_of(dependencesOf(value), is);
 }
 
 /// Whether `value` is computed only from arguments of `block` for which `is` holds and from values defined outside of

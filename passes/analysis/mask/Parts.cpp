@@ -2,6 +2,8 @@
 
 #include "passes/analysis/mask/RegionForms.h"
 
+#include "passes/analysis/dataflow/Dependences.h"
+
 #include "mlir/IR/Matchers.h"
 
 #include <numeric>
@@ -79,22 +81,14 @@ bool RegionForms::isConditionOfParts(Value value) {
   const std::optional<Parts> parts = value.getType().isInteger(1) ? partsOf(value) : std::nullopt;
   if (!parts)
     return false;
-  SmallVector<Value> pending = {value};
-  llvm::DenseSet<Value> met;
-  while (!pending.empty()) {
-    Value next = pending.pop_back_val();
-    Operation *definition = next.getDefiningOp();
-    if (!definition || !met.insert(next).second)
-      continue;
-    if (isa<attn::LoadOp, attn::SearchOp>(definition))
-      return false;
-    llvm::append_range(pending, definition->getOperands());
-  }
   size_t operations = 0;
-  for (Value each : met)
-    if (each.getDefiningOp())
-      operations +=
-          (dependsOn(each, axisOf(2)) ? parts->ofQ.size() : 1) * (dependsOn(each, axisOf(3)) ? parts->ofK.size() : 1);
+  for (Operation *each : dependencesOf(value)) {
+    if (isa<attn::LoadOp, attn::SearchOp>(each))
+      return false;
+    Value result = each->getResult(0);
+    operations +=
+        (dependsOn(result, axisOf(2)) ? parts->ofQ.size() : 1) * (dependsOn(result, axisOf(3)) ? parts->ofK.size() : 1);
+  }
   return operations <= mostOfCondition;
 }
 
