@@ -237,6 +237,19 @@ def SplitRowSums : Pass<"tile-split-row-sums", "::mlir::ModuleOp"> {
   }];
 }
 
+def HoistParts : Pass<"tile-hoist-parts", "::mlir::ModuleOp"> {
+  let summary = "compute a condition on blocks of queries and keys once for each block in a tile";
+  let description = [{
+    Requires: maps.
+    Ensures: a condition that depends on coordinates through quotients by constants alone is computed for the first element of each part of the tile in which it
+    is constant, at most 32 parts, by a `tile.bits` before the map. An element reads the bit of its part. Excluded are conditions that take fewer than 16
+    operations for an element, conditions with loads, and tiles that begin at another place than a multiple of their size.
+    Why here: tile-hoist-invariants would split the condition by axis, after which its parts are not visible.
+    Before: `map(p) at(q = q0) { f(q / 64) ? p : 0 }`
+    After: `%parts = bits 2 { f((q0 + i % 2 * 64) / 64) }`, `map(p) at(q = q0) { (parts >> (q - q0) / 64) & 1 ? p : 0 }`
+  }];
+}
+
 def HoistInvariants : Pass<"tile-hoist-invariants", "::mlir::ModuleOp"> {
   let summary = "compute each value once for the block, row or column that it depends on";
   let description = [{
@@ -669,7 +682,7 @@ def InterleaveFunctions : Pass<"tile-interleave-functions", "::mlir::ModuleOp"> 
     Requires: a kernel with roles.
     Ensures: a map is `interleaved` if it computes one special function (tanh, exp2) of each element, through a sum, product or FMA with a value of the row, and
     if no op sums up its elements: the first element of each 16 columns is ordered after the first element of the 16 columns before. The pass skips maps in
-    which four or more instructions depend on the function, and kernels with float32-accurate functions.
+    which four or more instructions depend on the function, two maps of which one reads the other, and kernels with float32-accurate functions.
     Why here: `tile-lazy-rescale` has split off the exponentials that are computed alone.
     Before: `%t = tile.map(%s) { tanh(%s * c) }`
     After: `%t = tile.map(%s) { tanh(%s * c) } {interleaved}`

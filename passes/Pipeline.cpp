@@ -114,6 +114,8 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     // if producer warps load the bias, but in the fallback kernel it moves the same load. AddFallbackKernels runs after
     // ScaleQueries, so that both kernels have the scaled Q.
     passes.addPass(createAddFallbackKernels());
+    // HoistParts runs before HoistInvariants, which splits conditions by axis.
+    passes.addPass(createHoistParts());
   }
   passes.addPass(createHoistInvariants(HoistInvariantsOptions{/*conditionalColumns=*/!cpu}));
   if (!cpu) {

@@ -241,6 +241,21 @@ void Lowering::lowerAny(AnyOp op) {
   values[op.getResult()] = found[0];
 }
 
+void Lowering::lowerBits(BitsOp op) {
+  Block &body = op.getBody().front();
+  Value bits;
+  for (int32_t i = 0; i < int32_t(op.getCount()); ++i) {
+    Value number = arith::ConstantIntOp::create(b, i, 32);
+    values[body.getArgument(0)] = number;
+    for (Operation &inner : body.without_terminator())
+      lowerScalarOp(&inner);
+    Value flag = arith::ExtUIOp::create(b, b.getI32Type(), lookup(body.getTerminator()->getOperand(0)));
+    Value bit = arith::ShLIOp::create(b, flag, number);
+    bits = bits ? Value(arith::OrIOp::create(b, bits, bit)) : bit;
+  }
+  values[op.getResult()] = bits;
+}
+
 void Lowering::lowerSumDiagonals(SumDiagonalsOp op) {
   const TileType type = op.getTile().getType(), result = op.getType();
   const int64_t columns = type.getShape()[1], allRows = type.getShape()[0], rows = allRows / result.getShape()[0],

@@ -234,6 +234,8 @@ private:
   void lowerGroup(ArrayRef<Operation *> ops);
   /// Lowers tile.any: whether the condition is true for any element of the tile.
   void lowerAny(AnyOp op);
+  /// Lowers tile.bits: computes the condition once for each bit.
+  void lowerBits(BitsOp op);
   void lowerSumDiagonals(SumDiagonalsOp op);
   /// Reduces a vector along its lanes and combines the result into the accumulator of the row in memory.
   void reduceLanes(ReduceOp reduce, Value value, int64_t offset, const Position &at);

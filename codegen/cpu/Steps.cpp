@@ -202,6 +202,8 @@ void Lowering::lowerStep(const Step &step) {
     lowerForBlocks(loop);
   else if (auto any = dyn_cast<AnyOp>(op))
     lowerAny(any);
+  else if (auto bits = dyn_cast<BitsOp>(op))
+    lowerBits(bits);
   else
     lowerScalarOp(op);
 }

@@ -730,6 +730,18 @@ static LogicalResult verifyBlocks(Operation *op, TileType tile, ViewType view) {
 LogicalResult LoadBlocksOp::verify() { return verifyBlocks(*this, getResult().getType(), getView().getType()); }
 LogicalResult StoreBlocksOp::verify() { return verifyBlocks(*this, getTile().getType(), getView().getType()); }
 
+LogicalResult BitsOp::verify() {
+  Block &body = getBody().front();
+  auto yield = terminatorOf<YieldOp>(getBody());
+  if (!yield || body.getNumArguments() != 1 || !body.getArgument(0).getType().isInteger(32) ||
+      yield.getValues().size() != 1 || !yield.getValues().front().getType().isInteger(1))
+    return emitOpError("the region takes one i32 and yields one i1");
+  for (Operation &op : body.without_terminator())
+    if (op.getNumRegions() || !isMemoryEffectFree(&op))
+      return op.emitOpError("has memory effects or regions; a condition of `tile.bits` has neither");
+  return success();
+}
+
 LogicalResult AnyOp::verify() {
   Block &body = getBody().front();
   auto yield = terminatorOf<YieldOp>(getBody());

@@ -618,6 +618,28 @@ def AnyOp : TileOp<"any", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMe
   let hasVerifier = 1;
 }
 
+def BitsOp : TileOp<"bits", [SingleBlockImplicitTerminator<"YieldOp">, Pure]> {
+  let summary = "an i32 whose bits are a condition's values for the numbers 0, 1, ...";
+  let description = [{
+    The region takes a number i and yields an i1, which is bit i of the result for 0 <= i < `count`. The other bits are
+    not specified. On the GPU each lane of a warp computes the condition of one number. The region's ops have no memory
+    effects.
+
+    ```mlir
+    %parts = tile.bits 4 {
+    ^bb0(%i: i32):
+      %0 = arith.cmpi slt, %i, %n : i32
+      tile.yield %0 : i1
+    }
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I32Attr, [IntMinValue<1>, IntMaxValue<32>]>:$count);
+  let results = (outs I32:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$count custom<Body>($body) attr-dict";
+  let hasVerifier = 1;
+}
+
 def Reduction : I32EnumAttr<"Reduction", "how elements combine",
     [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Min", 1, "min">, I32EnumAttrCase<"Sum", 2, "sum">]> {
   let cppNamespace = "::attune::tile";
@@ -786,11 +808,11 @@ def SearchOp : TileOp<"search", [Pure]> {
   let hasVerifier = 1;
 }
 
-def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp", "AnyOp", "DomainOp"]>]> {
+def YieldOp : TileOp<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ForBlocksOp", "MapOp", "AnyOp", "BitsOp", "DomainOp"]>]> {
   let summary = "end a region with its results";
   let description = [{
     The op yields the element of a `tile.map`, the next carried values of a `tile.for_blocks`, the condition of a
-    `tile.any`, or the flags of a tile or group in a `tile.domain`.
+    `tile.any` or `tile.bits`, or the flags of a tile or group in a `tile.domain`.
 
     ```mlir
     tile.yield %0 : f32

@@ -8,9 +8,10 @@
 // the op that reads an element, the dependence is attached to the operand that is not the element: the factor of the
 // score, or the addend of the exponent.
 //
-// Three kinds of maps are excluded: maps whose elements are summed up, maps with much arithmetic after the function,
-// and maps of float32-accurate functions, each of which is many instructions. In these maps, additions, the packing of
-// P or other arithmetic already separate the special functions.
+// Four kinds of maps are excluded: maps whose elements are summed up, maps with much arithmetic after the function, maps
+// of float32-accurate functions, each of which is many instructions, and two maps of which one reads the other (tanh and
+// then exp2). In these maps, additions, the packing of P, the arithmetic of the other function or other arithmetic
+// already separate the special functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,18 +49,17 @@ std::optional<InterleavedOperand> attune::interleavedOperand(tile::MapOp map) {
     }
   if (!special || !followsFrom(special->getOperand(0), [&](Operation *op) { return op == first; }))
     return std::nullopt;
-  // `sched.after` is attached to the last operand of `first` that is not the tile's element: an addend is in a register
-  // in any case, but a factor may be a constant.
-  Value value = first->getOperands().back() == map.getElement(0) ? first->getOperand(0) : first->getOperands().back();
   auto isRow = [&](BlockArgument argument) {
     if (argument.getArgNumber() >= map.getInputs().size())
       return false;
     auto input = cast<tile::TileType>(map.getInputs()[argument.getArgNumber()].getType());
     return input.rank() == 1 && input.axis(0) == type.axis(0) && input.getSpace() == tile::MemorySpace::Register;
   };
-  if (!followsOnlyFrom(value, body, isRow))
-    return std::nullopt;
-  return InterleavedOperand{value, /*byRow=*/!followsOnlyFrom(value, body, [](BlockArgument) { return false; })};
+  // The last operand comes first: an addend of the row is in a register in any case, but a factor may be a constant.
+  for (Value value : llvm::reverse(first->getOperands()))
+    if (value != map.getElement(0) && followsOnlyFrom(value, body, isRow))
+      return InterleavedOperand{value, /*byRow=*/!followsOnlyFrom(value, body, [](BlockArgument) { return false; })};
+  return std::nullopt;
 }
 
 namespace {
@@ -69,14 +69,23 @@ struct InterleaveFunctions : attune::impl::InterleaveFunctionsBase<InterleaveFun
 
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<tile::KernelOp>())
-      if (sched::hasAsyncProducts(kernel) && !kernel.getPrecise())
-        kernel.walk([](tile::MapOp map) {
+      if (sched::hasAsyncProducts(kernel) && !kernel.getPrecise()) {
+        llvm::SetVector<Operation *> maps;
+        kernel.walk([&](tile::MapOp map) {
           const bool summed = llvm::any_of(map.getResult().getUsers(), [](Operation *user) {
             auto sum = dyn_cast<tile::ReduceOp>(user);
             return sum && sum.getKind() == tile::Reduction::Sum;
           });
-          map.setInterleaved(!summed && interleavedOperand(map) && arithmeticAfterFunctions(map) < mostAfter);
+          map.setInterleaved(false);
+          if (!summed && interleavedOperand(map) && arithmeticAfterFunctions(map) < mostAfter)
+            maps.insert(map);
         });
+        auto isOne = [&](Operation *op) { return op && maps.contains(op); };
+        for (Operation *op : maps) {
+          auto map = cast<tile::MapOp>(op);
+          map.setInterleaved(!isOne(map.getInputs()[0].getDefiningOp()) && llvm::none_of(map->getUsers(), isOne));
+        }
+      }
   }
 
   /// Maps with this many arithmetic instructions after the special function, or more, are excluded. Four arithmetic

@@ -26,6 +26,15 @@
 // exact: x = m gives p = 1, and the next smaller float32 x gives an exponent that is at least 2^5 less. A row without
 // visible keys needs no guard: its addend is finite, and p = exp2(-inf) = 0.
 //
+// A row vector that the kernel loads, such as the LSE in a gradient: no branch either.
+//
+//     a     = -(m * log2(e))
+//     p     = exp2(fma(x, c * log2(e), a))
+//
+// The loaded m was rounded to float32, which alone changes p by up to 2^-25 |m|. Rounding the addend and the factor
+// triples this, to less than rounding p to bf16 does for |m| below 2^14. The difference is more exact for larger |m|
+// only where x * c has no rounding error; kernels with `precise` keep it.
+//
 // The pass applies to bf16 kernels only. f16 has no range for the factor 2^e, and more digits than the first way
 // preserves; float32 kernels are bound by their products. Kernels with ping-pong use lazy rescaling, which has its own
 // multiply-add (tile-lazy-rescale).
@@ -119,6 +128,68 @@ bool isStoredWithSum(tile::ReduceOp maximum) {
   auto loop = cast<tile::ForBlocksOp>(maximum->getParentOp());
   return llvm::none_of(loop.getResult(carriedIndex(maximum)).getUsers(),
                        [](Operation *reader) { return holds<math::ExpOp>(*reader) || holds<math::Exp2Op>(*reader); });
+}
+
+/// Whether a vector is computed from loads alone.
+bool isLoaded(Value vector) {
+  if (auto map = vector.getDefiningOp<tile::MapOp>())
+    return map.isWhole() && map.getOrigins().empty() && !map.getInputs().empty() &&
+           llvm::all_of(map.getInputs(), isLoaded);
+  return vector.getDefiningOp<tile::LoadOp>() && cast<TileType>(vector.getType()).getElementType().isF32();
+}
+
+/// The parts of a map exp2((x * scale - m) * factor), where x depends on the elements of a tile and m is the element of
+/// a row vector that is loaded.
+struct LoadedExponent {
+  math::Exp2Op exp;
+  arith::SubFOp difference;
+  Value x;      ///< in the map's body
+  unsigned row; ///< index of m among the map's inputs
+  float scale, factor;
+};
+
+std::optional<LoadedExponent> matchLoadedExponent(tile::MapOp map) {
+  if (map.getResult().getType().rank() != 2 || !map.isWhole())
+    return std::nullopt;
+  for (auto exp : map.getBody().getOps<math::Exp2Op>()) {
+    auto [scaled, factor] = splitFactor(exp.getOperand());
+    auto difference = scaled ? scaled.getDefiningOp<arith::SubFOp>() : nullptr;
+    auto row = difference ? dyn_cast<BlockArgument>(difference.getRhs()) : nullptr;
+    if (!row || row.getArgNumber() >= map.getInputs().size())
+      continue;
+    Value vector = map.getInputs()[row.getArgNumber()];
+    if (cast<TileType>(vector.getType()).rank() != 1 || !isLoaded(vector) || !difference->hasOneUse() ||
+        !exp.getOperand().hasOneUse())
+      continue;
+    auto [x, scale] = splitFactor(difference.getLhs());
+    return LoadedExponent{exp, difference, x ? x : difference.getLhs(), row.getArgNumber(), scale, factor};
+  }
+  return std::nullopt;
+}
+
+/// Computes the exponent as fma(x, scale * factor, addend), with the addend -(m * factor) in a map of its own.
+void fuse(tile::MapOp map, LoadedExponent exponent) {
+  OpBuilder builder(map);
+  auto constant = [&](float value) -> Value {
+    return arith::ConstantOp::create(builder, map.getLoc(), builder.getF32FloatAttr(value));
+  };
+  Value vector = map.getInputs()[exponent.row];
+  Value addend = createMap(builder, map.getLoc(), "addend", vector.getType(), vector, [&](ValueRange v) -> Value {
+    return arith::MulFOp::create(builder, map.getLoc(), v[0], constant(-exponent.factor));
+  });
+  Value element = map.addInput(addend, builder.getF32Type());
+  builder.setInsertionPoint(exponent.exp);
+  Operation *product = exponent.exp.getOperand().getDefiningOp();
+  exponent.exp.setOperand(
+      math::FmaOp::create(builder, map.getLoc(), exponent.x, constant(exponent.scale * exponent.factor), element));
+  product->erase();
+  exponent.difference.erase();
+  if (map.getElement(exponent.row).use_empty()) {
+    map.getBody().eraseArgument(exponent.row);
+    map.getInputsMutable().erase(exponent.row);
+  }
+  map->setAttr(tile::commentAttr,
+               builder.getStringAttr("exp as exp2 of one multiply-add: log2(e) is a factor of both parts"));
 }
 
 class Fuser {
@@ -232,10 +303,13 @@ struct FuseExponents : attune::impl::FuseExponentsBase<FuseExponents> {
       if (!kernel.getDtype().isBF16() || kernel.getPrecise() || kernel->hasAttr(sched::pingPongAttr))
         continue;
       SmallVector<Softmax> all;
-      kernel.walk([&](tile::MapOp map) {
-        if (std::optional<Softmax> softmax = matchSoftmax(map))
+      SmallVector<tile::MapOp> maps;
+      kernel.walk([&](tile::MapOp map) { maps.push_back(map); });
+      for (tile::MapOp map : maps)
+        if (std::optional<LoadedExponent> exponent = matchLoadedExponent(map))
+          fuse(map, *exponent);
+        else if (std::optional<Softmax> softmax = matchSoftmax(map))
           all.push_back(*softmax);
-      });
       for (Softmax softmax : all) {
         if (!sched::hasAsyncProducts(kernel))
           Fuser(softmax).withBranch();

@@ -262,6 +262,14 @@ class Cli(unittest.TestCase):
         self.assertEqual(tile, self.attune("compile", "causal", "--head-dim", 64, "--arch", "sm_80", "--emit", "tile"))
         self.assertEqual(self.err, "")
 
+    def test_tile_text_of_parts_runs_on_the_cpu(self):
+        """Text for a GPU whose mask is computed by parts of a tile gives right gradients on the CPU."""
+        self.attune("compile", "bigbird", "--block", 32, "--backward", "--head-dim", 64, "--arch", "sm_80", "--emit", "tile",
+                    "-o", self.path("parts.mlir"))
+        with open(self.path("parts.mlir")) as text:
+            self.assertTrue("tile.bits" in text.read())
+        self.attune("run", self.path("parts.mlir"), "--target", "cpu", "--shape", "1,2,1,200,200,64,64")
+
     def test_list(self):
         self.assertIn("sliding-window", self.attune("list"))
         names = [entry["name"] for entry in self.json("list")["variants"]]

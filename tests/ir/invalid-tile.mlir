@@ -1365,3 +1365,40 @@ tile.kernel @bad(x: out [b, h, q] f32) grid [b, h, q by 128] dtype bf16 plan <q 
     tile.yield %x : f32
   }
 }
+
+// -----
+
+tile.kernel @bad(x: in [n] f32) grid [n by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
+  // expected-error @+1 {{'tile.bits' op the region takes one i32 and yields one i1}}
+  %bits = tile.bits 4 {
+  ^bb0(%i: i32):
+    tile.yield %i : i32
+  }
+}
+
+// -----
+
+tile.kernel @bad(x: in [n] f32) grid [n by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
+  // expected-error @+1 {{'tile.bits' op attribute 'count' failed to satisfy constraint: 32-bit signless integer attribute whose minimum value is 1 whose maximum value is 32}}
+  %bits = tile.bits 33 {
+  ^bb0(%i: i32):
+    %0 = arith.cmpi slt, %i, %i : i32
+    tile.yield %0 : i1
+  }
+}
+
+// -----
+
+tile.kernel @bad(x: in [n] f32) grid [n by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
+  %bits = tile.bits 4 {
+  ^bb0(%i: i32):
+    // expected-error @+1 {{'tile.bits' op has memory effects or regions; a condition of `tile.bits` has neither}}
+    %inner = tile.bits 4 {
+    ^bb0(%j: i32):
+      %0 = arith.cmpi slt, %i, %j : i32
+      tile.yield %0 : i1
+    }
+    %1 = arith.cmpi slt, %inner, %i : i32
+    tile.yield %1 : i1
+  }
+}

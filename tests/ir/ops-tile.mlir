@@ -251,6 +251,20 @@ tile.kernel @every_op(q: in [b, h, q, d 64] bf16, k: in [b, hkv, k, d 64] bf16, 
   tile.accumulate %r#0, %LSE[%b, %h, %q0] limit %Sq : !tile.tile<q 128, f32, register>, !tile.view<3, f32>
 }
 
+// CHECK-LABEL: tile.kernel @bits
+tile.kernel @bits(x: in [n] f32) grid [n by 64] dtype bf16 plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {
+  %n = tile.block_index "n" : i32
+  // CHECK: %{{.*}} = tile.bits 4 {
+  // CHECK-NEXT: ^bb0(%[[I:.*]]: i32):
+  // CHECK-NEXT: %[[BIT:.*]] = arith.cmpi slt, %[[I]], %{{.*}} : i32
+  // CHECK-NEXT: tile.yield %[[BIT]] : i1
+  %bits = tile.bits 4 {
+  ^bb0(%i: i32):
+    %0 = arith.cmpi slt, %i, %n : i32
+    tile.yield %0 : i1
+  }
+}
+
 // CHECK-LABEL: tile.kernel @integers
 tile.kernel @integers(counts: workspace [word 4, n] i64) grid [word 4, n by 64] dtype bf16
     plan <q 64 x k 32, warps = 4, blocks_per_sm = 1> {

@@ -142,3 +142,40 @@ attn.attention @sink dtype bf16 head_dim 64 x 64 scale 0.125
   %2 = arith.addf %l, %1 : f32
   attn.yield %2 : f32
 }
+
+// -----
+
+// A loaded row vector: log2(e) is in the factor of the score and in the row's addend.
+// CHECK-LABEL: tile.kernel @loaded
+// CHECK-DAG:     %[[FACTOR:.*]] = arith.constant 0.180336878 : f32
+// CHECK-DAG:     %[[MINUS:.*]] = arith.constant -1.44269502 : f32
+// CHECK:         %[[L:.*]] = tile.load
+// CHECK:         %[[ADDEND:.*]] = tile.map(%[[L]] : {{.*}} {
+// CHECK:           arith.mulf %{{.*}}, %[[MINUS]] : f32
+// CHECK:         } {tile.name = "addend"}
+// CHECK:         tile.map(%{{.*}}, %[[ADDEND]] : {{.*}} {
+// CHECK-NEXT:    ^bb0(%[[X:[A-Za-z0-9_]+]]: f32, %[[A:[A-Za-z0-9_]+]]: f32):
+// CHECK-NEXT:      %[[EXPONENT:.*]] = math.fma %[[X]], %[[FACTOR]], %[[A]] : f32
+// CHECK-NEXT:      math.exp2 %[[EXPONENT]] : f32
+tile.kernel @loaded(lse: in [b, h, q] f32, sums: out [b, h, q] f32) grid [b, h, q by 64] dtype bf16 plan <q 64 x k 64, warps = 4, blocks_per_sm = 1> {
+  %b = tile.block_index "b" : i32
+  %h = tile.block_index "h" : i32
+  %q0 = tile.block_index "q" : i32
+  %Sq = tile.axis_extent "q" : i32
+  %scale = arith.constant 0.125 : f32
+  %log2e = arith.constant 1.44269502 : f32
+  %L = tile.param "lse" : !tile.view<3, f32>
+  %l = tile.load %L[%b, %h, %q0] limit %Sq : !tile.view<3, f32> -> !tile.tile<q 64, f32, register>
+  %s = tile.splat %scale : f32 -> <q 64 x k 64, f32, register>
+  %p = tile.map(%s, %l : !tile.tile<q 64 x k 64, f32, register>, !tile.tile<q 64, f32, register>) -> !tile.tile<q 64 x k 64, f32, register> {
+  ^bb0(%x: f32, %m: f32):
+    %0 = arith.mulf %x, %scale : f32
+    %1 = arith.subf %0, %m : f32
+    %2 = arith.mulf %1, %log2e : f32
+    %3 = math.exp2 %2 : f32
+    tile.yield %3 : f32
+  }
+  %SUMS = tile.param "sums" : !tile.view<3, f32>
+  %sum = tile.reduce sum %p over "k" : !tile.tile<q 64 x k 64, f32, register> -> !tile.tile<q 64, f32, register>
+  tile.store %sum, %SUMS[%b, %h, %q0] limit %Sq : !tile.tile<q 64, f32, register>, !tile.view<3, f32>
+}

@@ -158,7 +158,7 @@ LogicalResult KernelExpander::expandByKind(Operation *op) {
         return success();
       })
       .Case<tile::SplatOp, tile::MapOp, tile::ReduceOp, tile::SumDiagonalsOp, tile::CombineLanesOp, tile::ConvertOp,
-            tile::MmaOp, tile::DropoutOp, tile::AnyOp, tile::ScaleOp, tile::LoadOp, tile::LoadBlocksOp,
+            tile::MmaOp, tile::DropoutOp, tile::AnyOp, tile::BitsOp, tile::ScaleOp, tile::LoadOp, tile::LoadBlocksOp,
             tile::StoreBlocksOp, tile::StoreOp, tile::AccumulateOp, tile::ScatterOp, sched::SlotOp, sched::ExchangeOp,
             sched::CopyTileOp, sched::StoreTileOp, sched::WriteTileOp, sched::CopyWindowOp, sched::ForTilesOp,
             sched::RoleOp, sched::ForWorkOp, sched::MmaWaitOp, sched::SharedOp, scf::IfOp>(

@@ -94,6 +94,7 @@ private:
   // Reductions.cpp
   /// Combines the flags of a lane's elements by a logical or, and then the flags of all lanes by a warp vote.
   LogicalResult expandOp(tile::AnyOp op);
+  LogicalResult expandOp(tile::BitsOp op);
   LogicalResult expandOp(tile::ReduceOp op);
   /// Reduces each row of the accumulator `source` over its columns, first in each lane, then over the four lanes that
   /// hold the row. The second step is left out if the op is `per_lane`.

@@ -28,6 +28,17 @@ LogicalResult KernelExpander::expandOp(tile::AnyOp op) {
   return success();
 }
 
+LogicalResult KernelExpander::expandOp(tile::BitsOp op) {
+  IRMapping inner = mappingFor(op.getBody());
+  inner.map(op.getBody().getArgument(0), sched::LaneIdOp::create(builder, loc, builder.getI32Type()));
+  for (Operation &nested : op.getBody().front().without_terminator())
+    builder.clone(nested, inner);
+  Value flag = inner.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValues().front());
+  mapping.map(op.getResult(), tile::named(sched::BallotOp::create(builder, loc, builder.getI32Type(), flag),
+                                          tile::nameOf(op.getResult())));
+  return success();
+}
+
 Value KernelExpander::combine(tile::Reduction kind, Value a, Value b) {
   const bool isFloat = isa<FloatType>(a.getType());
   switch (kind) {
