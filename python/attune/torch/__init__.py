@@ -15,7 +15,8 @@ library(os.path.dirname(torch.__file__))
 from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, and_masks, create_mask, noop_mask, or_masks  # noqa: E402
 
 from .attention import flex_attention, scaled_dot_product_attention  # noqa: E402
+from .flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache, varlen_attn  # noqa: E402
 from .masks import BlockMask, create_block_mask  # noqa: E402
 
-__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks",
-           "scaled_dot_product_attention"]
+__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flash_attn_func", "flash_attn_varlen_func",
+           "flash_attn_with_kvcache", "flex_attention", "noop_mask", "or_masks", "scaled_dot_product_attention", "varlen_attn"]

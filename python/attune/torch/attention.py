@@ -14,7 +14,8 @@ from .kinds import check_kind, is_plain
 from .masks import UNLIMITED, mask_of
 from .numbers import Changed
 from .ops import Layout, attend, is_recorded, kept, layout_of
-from .programs import RUNTIME, Definition, Program, changed, functions, program, recorded_program, settings, walks
+from .packed import functions_of, jagged, nested, rows_of
+from .programs import RUNTIME, Definition, Made, Program, changed, functions, made, made_program, program, recorded_program, settings, walks
 
 _warned = set()
 
@@ -26,7 +27,8 @@ def _warn_once(text):
 
 
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, kernel_options=None, *,
-                   return_aux=None, dropout_p=0.0, deterministic=False, normaliser=None, sink=None, key_lengths=None, query_lengths=None):
+                   return_aux=None, dropout_p=0.0, deterministic=False, normaliser=None, sink=None, key_lengths=None, query_lengths=None, cu_seqlens_q=None,
+                   cu_seqlens_k=None):
     """Attention, as torch.nn.attention.flex_attention.flex_attention computes it, and with the same arguments.
 
     query [B, Hq, L, E], key [B, Hkv, S, E], value [B, Hkv, S, Ev], of bfloat16, float16 or float32 and any strides; E and Ev up to 512. Returns
@@ -42,6 +44,11 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     sink            float32 [Hq]: a logit of each head in softmax's denominator
     key_lengths     int32 or int64 [B]: sequence b has so many of the S keys. What key and value hold behind them, NaN too, reaches nothing
     query_lengths   the same of the rows of query; behind them output is 0, LSE -inf, and gradients are 0
+    cu_seqlens_q    int32 or int64 [N + 1], for a batch of 1: N packed sequences, of which number n has the rows of query from cu_seqlens_q[n] to
+                    cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other
+    cu_seqlens_k    the same of the keys, without it those of the rows
+
+    Nested tensors [B, H, j, E] of the jagged layout are packed sequences, too; what it returns is nested then.
 
     kernel_options are Triton's and ignored. Errors are attune.Error with the user's line, what shapes do not fit ValueError.
     """
@@ -54,8 +61,19 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
              "maximum and at most log(S) above it, or compute the maxima by torch.nn.attention.flex_attention")
     with_lse = return_lse or return_aux is not None and return_aux.lse
     mask_mod, blocks = (None, None) if block_mask is None else mask_of(block_mask)
+    like = query if query.is_nested or key.is_nested or value.is_nested else None
+    if like is not None:
+        if cu_seqlens_q is not None or cu_seqlens_k is not None:
+            raise ValueError("query is nested, and cu_seqlens are given, too; leave them out")
+        (query, key, value), cu_seqlens_q, cu_seqlens_k = jagged(query, key, value)
+    if cu_seqlens_q is not None or cu_seqlens_k is not None:
+        _check_packed(query, blocks, key_lengths, query_lengths)
+        score_mod, mask_mod = functions_of(score_mod, mask_mod, rows_of(cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, None, query.shape[2]))
+        block_mask = None
     output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser,
                           (blocks, None, sink, key_lengths, query_lengths))
+    if like is not None:
+        output, lse = nested(output, like), nested(lse, like) if with_lse else None
     if return_aux is not None:
         return output, torch_flex.AuxOutput(lse=lse if with_lse else None, max_scores=None)
     return (output, lse) if return_lse else output
@@ -67,8 +85,17 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
     attn_mask is bool (True is visible), a bias of float32 or query's dtype, broadcastable to [B, Hq, L, S], or a CausalBias of torch.nn.attention.bias; a
     bias that requires grad has its gradient. Of query, key and value of rank 3 the batch is 1. key_lengths and query_lengths are as flex_attention takes
-    them: a mask in memory hides keys, but says nothing of lengths before a kernel reads it.
+    them: a mask in memory hides keys, but says nothing of lengths before a kernel reads it. Nested tensors [B, H, j, E] of the jagged layout are taken without
+    attn_mask and give a nested tensor.
     """
+    if query.is_nested:
+        if attn_mask is not None:
+            fail("attn_mask is given with nested tensors; write the mask as a mask_mod of flex_attention, which sees places within a sequence")
+        packed, cu_q, cu_k = jagged(query, key, value)
+        rows = rows_of(cu_q, cu_k, None, packed[0].shape[2])
+        mask = functions_of(None, _causal if is_causal else None, rows)[1]
+        output, _ = _attend(*packed, None, mask, None, enable_gqa, scale, dropout_p, False, False, None, (None, None, None, key_lengths, query_lengths))
+        return nested(output, query)
     if query.dim() == 3:
         return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa,
                                             key_lengths=key_lengths, query_lengths=query_lengths).squeeze(0)
@@ -86,6 +113,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
             attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     return _attend(query, key, value, None, mask_mod, None, enable_gqa, scale, dropout_p, False, False, None,
                    (None, attn_mask, None, key_lengths, query_lengths))[0]
+
+
+def _check_packed(query, blocks, key_lengths, query_lengths):
+    if query.dim() != 4 or query.shape[0] != 1:
+        raise ValueError(f"query has shape {list(query.shape)}, but with cu_seqlens must have a batch of 1: [1, H, T, E]")
+    if blocks is not None:
+        fail("block_mask is PyTorch's, whose blocks are not of packed sequences; make it by attune.torch.create_block_mask")
+    if key_lengths is not None or query_lengths is not None:
+        fail("key_lengths and query_lengths are given with cu_seqlens, which say the lengths; leave them out, or hide keys in mask_mod by their place")
 
 
 def _of_causal_bias(bias, query, key):
@@ -114,7 +150,7 @@ class _Case(typing.NamedTuple):
 
 
 def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, own):
-    """O, and LSE or None. `own` are the tensors of OWN, None of what is not given."""
+    """O, and LSE or None. score_mod and mask_mod may be Made, then both or the other None. `own` are the tensors of OWN, None of what is not given."""
     is_compiling = torch.compiler.is_compiling()
     if is_compiling or torch._C._is_any_autocast_enabled():
         kind = query.device.type
@@ -132,13 +168,15 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scal
     if torch.compiler.is_dynamo_compiling():
         call = _Call(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, has_dropout, normaliser, own)
         constant = _constant(scale) if scale is not None else None
-        recorded = recorded_program(score_mod, mask_mod, _definition(call, constant), constant, query.device.type)
+        record = made_program if isinstance(score_mod, Made) or isinstance(mask_mod, Made) else recorded_program
+        recorded = record(score_mod, mask_mod, _definition(call, constant), constant, query.device.type)
         if recorded is None:  # after a graph break
             return torch._dynamo.disable(_attend)(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse,
                                                   normaliser, own)
         found, captured, scalars = recorded
         case = _Case(found, False, None)
     else:
+        score_mod, mask_mod = made(score_mod), made(mask_mod)
         scale = float(scale) if scale is not None else None
         mask = (block_mask.shape, tuple(block_mask.BLOCK_SIZE)) if block_mask is not None else None
         options = (settings(), scale, mask, not enable_gqa, has_dropout, normaliser)

@@ -394,6 +394,55 @@ def recorded_program(score_mod, mask_mod, definition, scale, device):
     return recipe, leaves, _recorded_scalars(recipe, roots, scale)
 
 
+class Made(typing.NamedTuple):
+    """A score_mod or mask_mod that `make(*values)` gives, of tensors, numbers, truth values and None. Dynamo cannot follow a function that its graph
+    makes; of this it holds the values."""
+
+    make: types.FunctionType
+    values: tuple
+
+    def function(self):
+        return self.make(*self.values)
+
+
+def made(function):
+    """The function of a Made; others as they are."""
+    return function.function() if isinstance(function, Made) else function
+
+
+def made_program(score_mod, mask_mod, definition, scale, device):
+    """recorded_program of functions that are Made or None."""
+    if not all(of is None or isinstance(of, Made) for of in (score_mod, mask_mod)):
+        torch._dynamo.graph_break("attune follows a BlockMask of a function outside of torch.compile alone where it makes the score function itself")
+        return None
+    values, kinds = [], []
+    for of in (score_mod, mask_mod):
+        kinds.append(None if of is None else (of.make, tuple([(x.dtype, x.dim()) if isinstance(x, torch.Tensor) else x for x in of.values])))
+        values += () if of is None else of.values
+    recipe, leaves, numbers = _made_recipe(*kinds, tuple(definition), device)
+    recipe = Recipe(*recipe)
+    if recipe.refused:
+        raise AssertionError(recipe.refused)
+    return recipe, [values[i] for i in leaves], [_recorded_number(source, [*numbers, scale], ()) for source in recipe.numbers]
+
+
+def _made_recipe(score_mod, mask_mod, definition, device):
+    """The fields of the Recipe of functions given as (make, values), tensors as (dtype, rank), with the index of each leaf among the values and the
+    values of its numbers, which are constants of the graph."""
+    functions, tensors = [], []
+    for of in (score_mod, mask_mod):
+        values = [torch.empty((1,) * x[1], dtype=x[0], device=device) if isinstance(x, tuple) else x for x in of[1]] if of else []
+        functions.append(of[0](*values) if of else None)
+        tensors += values
+    reads, _ = _read(*functions)
+    recipe = Recipe(*_recipe(*functions, definition, device))
+    indices = tuple([next(i for i, x in enumerate(tensors) if x is leaf) for leaf in reads.leaves])
+    return tuple(recipe), indices, tuple([_reached(functions, steps) for steps in recipe.number_reads])
+
+
+_made_recipe._dynamo_marked_constant = True
+
+
 def _recorded_scalars(recipe, roots, scale):
     numbers = [_reached(roots, steps) for steps in recipe.number_reads]
     for number, kind in zip(numbers, recipe.kinds):

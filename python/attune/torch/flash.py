@@ -1,0 +1,195 @@
+"""FlashAttention's functions and PyTorch's varlen_attn on attune's kernels."""
+import torch
+from torch.nn.attention.flex_attention import and_masks
+
+from ..expressions import fail
+from .attention import _attend, _causal, _causal_bottom_right, _constant
+from .packed import rows_of, window_mask
+from .programs import Made
+
+
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
+                    return_attn_probs=False):
+    """Attention with the arguments and the meaning of flash_attn.flash_attn_func.
+
+    q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv] of bfloat16, float16 or float32 and any strides; H is a multiple of Hkv. Returns
+    [B, Sq, H, Dv]; with return_attn_probs (output, LSE float32 [B, H, Sq], None), for dropout_p 0 alone.
+
+    causal and window_size = (left, right) count from the last query, which is beside the last key; -1 is no limit. softcap c > 0 makes scores
+    c tanh(score / c). alibi_slopes, float32 [H] or [B, H], subtracts slope times the distance from scores. Gradients of q, k and v; of the slopes, too, where
+    they require grad. Rows that see no key give 0.
+    """
+    _check_rank((q, k, v), 4, "[B, S, H, D]")
+    _check_probabilities(return_attn_probs, dropout_p)
+    left, right = _sides(window_size, causal)
+    shift = _constant(k.shape[1] - q.shape[1])
+    mask = _dense_mask(left, right, shift)
+    score = _score(softcap, alibi_slopes, q.shape[2], q.shape[0], shift)
+    output, lse = _attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), score, mask, None, True, softmax_scale, dropout_p, deterministic,
+                          return_attn_probs, None, (None,) * 5)
+    output = output.transpose(1, 2)
+    return (output, lse, None) if return_attn_probs else output
+
+
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0, softmax_scale=None, causal=False,
+                           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False, block_table=None, *,
+                           seqused_k=None):
+    """Attention of packed sequences with the arguments and the meaning of flash_attn.flash_attn_varlen_func.
+
+    q [Tq, H, D], k [Tk, Hkv, D], v [Tk, Hkv, Dv]; cu_seqlens_q and cu_seqlens_k, int32 or int64 [N + 1] on their device: sequence n has the rows from
+    cu_seqlens_q[n] to cu_seqlens_q[n + 1] and the keys from cu_seqlens_k[n] to cu_seqlens_k[n + 1], of which seqused_k, int32 or int64 [N], leaves so many.
+    Sequences may be empty. The longest lengths are not needed and not read. Returns [Tq, H, Dv]; with return_attn_probs (output, LSE float32 [H, Tq], None),
+    for dropout_p 0 alone. Rows behind the last sequence and rows that see no key give 0.
+
+    The other arguments are flash_attn_func's, within each sequence. block_table is refused: pages of keys are in attune.Kernel (key_pages).
+    """
+    _check_rank((q, k, v), 3, "[T, H, D]")
+    _check_probabilities(return_attn_probs, dropout_p)
+    if block_table is not None:
+        fail("block_table is not supported with packed queries; run attune.Kernel with key_pages, or gather the pages into k and v")
+    low, end, shift, _, sequence = rows_of(cu_seqlens_q, cu_seqlens_k, seqused_k, q.shape[0])
+    mask = Made(window_mask, (low, end, shift, *_sides(window_size, causal)))
+    score = _score(softcap, alibi_slopes, q.shape[1], cu_seqlens_q.shape[0] - 1, shift, sequence)
+    output, lse = _attend(*[x.transpose(0, 1).unsqueeze(0) for x in (q, k, v)], score, mask, None, True, softmax_scale, dropout_p, deterministic,
+                          return_attn_probs, None, (None,) * 5)
+    output = output.squeeze(0).transpose(0, 1)
+    return (output, lse.squeeze(0), None) if return_attn_probs else output
+
+
+def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q=None, max_k=None, *, return_aux=None, scale=None, window_size=(-1, -1), enable_gqa=False,
+                seqused_k=None, block_table=None, num_splits=None):
+    """Attention of packed sequences with the arguments and the meaning of torch.nn.attention.varlen.varlen_attn.
+
+    Shapes and sequences are flash_attn_varlen_func's. Returns [Tq, H, Dv]; with return_aux=AuxRequest(lse=True) (output, LSE float32 [H, Tq]). num_splits
+    may be 1: the order of sums does not depend on other sequences.
+    """
+    if query.dim() == key.dim() == 3 and query.shape[1] != key.shape[1] and not enable_gqa:
+        raise ValueError(f"query and key have {query.shape[1]} and {key.shape[1]} heads, but must have the same number without enable_gqa=True")
+    if num_splits not in (None, 1):
+        fail(f"num_splits is {num_splits}, but packed sequences are not split; leave it out")
+    with_lse = return_aux is not None and return_aux.lse
+    found = flash_attn_varlen_func(query, key, value, cu_seq_q, cu_seq_k, softmax_scale=scale, window_size=window_size, return_attn_probs=with_lse,
+                                   block_table=block_table, seqused_k=seqused_k)
+    return found[:2] if with_lse else found
+
+
+def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None, cache_batch_idx=None,
+                            cache_leftpad=None, block_table=None, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
+                            rotary_interleaved=True, alibi_slopes=None, num_splits=0, return_softmax_lse=False):
+    """Attention to a cache of keys with the arguments and the meaning of flash_attn.flash_attn_with_kvcache.
+
+    q [B, Sq, H, D], k_cache [B, Sc, Hkv, D], v_cache [B, Sc, Hkv, Dv]. k and v, [B, Sn, Hkv, D and Dv], are first written to the caches behind
+    the first cache_seqlens[b] keys, in place. cache_seqlens is an int or int32 or int64 [B]; without it the caches are full. cache_leftpad, the same,
+    hides the first keys. Returns [B, Sq, H, Dv], with return_softmax_lse (output, LSE float32 [B, H, Sq]). The other arguments are flash_attn_func's; how
+    keys are split is chosen by the cost model, and num_splits is not read.
+
+    Refused: rotary_cos and rotary_sin (rotate q and k before the call), cache_batch_idx (index the caches), block_table (attune.Kernel's key_pages).
+    """
+    for name, given, instead in (("rotary_cos", rotary_cos, "rotate q and k before the call"), ("rotary_sin", rotary_sin, "rotate q and k before the call"),
+                                 ("cache_batch_idx", cache_batch_idx, "pass k_cache[cache_batch_idx] and v_cache[cache_batch_idx]"),
+                                 ("block_table", block_table, "run attune.Kernel with key_pages")):
+        if given is not None:
+            fail(f"{name} is not supported; {instead}")
+    _check_rank((q, k_cache, v_cache), 4, "[B, S, H, D]")
+    batch, rows, heads, _ = q.shape
+    if (k is None) != (v is None):
+        raise ValueError("k and v must be given together")
+    new = k.shape[1] if k is not None else 0
+    if cache_seqlens is None:
+        if new:
+            raise ValueError("k and v are given without cache_seqlens, which says where they are written")
+        cache_seqlens = k_cache.shape[1]
+    if isinstance(cache_seqlens, int):
+        cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
+    if cache_seqlens.shape != (batch,):
+        raise ValueError(f"cache_seqlens has shape {list(cache_seqlens.shape)}, but must have [{batch}]: a length for each sequence")
+    if new:
+        places = cache_seqlens.long().unsqueeze(1) + torch.arange(new, device=q.device)
+        sequences = torch.arange(batch, device=q.device).unsqueeze(1)
+        k_cache[sequences, places], v_cache[sequences, places] = k, v
+    lengths = (cache_seqlens + new).int()
+    shift = lengths - rows
+    left, right = _sides(window_size, causal)
+    mask = Made(_cache_mask, (left, right, shift, cache_leftpad)) if left >= 0 or right >= 0 or cache_leftpad is not None else None
+    score = _score(softcap, alibi_slopes, heads, batch, shift)
+    output, lse = _attend(q.transpose(1, 2), k_cache.transpose(1, 2), v_cache.transpose(1, 2), score, mask, None, True, softmax_scale, 0.0, False,
+                          return_softmax_lse, None, (None, None, None, lengths, None))
+    output = output.transpose(1, 2)
+    return (output, lse) if return_softmax_lse else output
+
+
+def _check_rank(tensors, rank, axes):
+    shapes = [list(x.shape) for x in tensors]
+    if any(x.dim() != rank for x in tensors):
+        raise ValueError(f"q, k and v have shapes {shapes[0]}, {shapes[1]} and {shapes[2]}, but must have {rank} dimensions: {axes}")
+
+
+def _check_probabilities(asked, dropout_p):
+    if asked and dropout_p:
+        fail("return_attn_probs is given with dropout_p, but the kernels do not store the probabilities that dropout leaves; ask for them without dropout, which "
+             "gives the LSE")
+
+
+def _sides(window_size, causal):
+    """How many keys to the left and to the right of a query's own place it sees; -1 is no limit."""
+    left, right = window_size
+    left, right = -1 if left is None or left < 0 else left, -1 if right is None or right < 0 else right
+    return left, 0 if causal else right
+
+
+def _dense_mask(left, right, shift):
+    """The mask of the keys from `left` before to `right` behind key q_idx + shift, or None."""
+    if left < 0 and right < 0:
+        return None
+    if left < 0 and right == 0:
+        return Made(_causal_mask, (shift != 0,))
+    return Made(_window_mask, (left, right, shift))
+
+
+def _causal_mask(is_shifted):
+    return _causal_bottom_right if is_shifted else _causal
+
+
+def _window_mask(left, right, shift):
+    if left < 0:
+        return lambda b, h, q_idx, kv_idx: kv_idx <= q_idx + (shift + right)
+    if right < 0:
+        return lambda b, h, q_idx, kv_idx: kv_idx >= q_idx + (shift - left)
+    return lambda b, h, q_idx, kv_idx: (kv_idx <= q_idx + (shift + right)) & (kv_idx >= q_idx + (shift - left))
+
+
+def _cache_mask(left, right, shift, leftpad):
+    """The mask of a cache's keys, whose lengths hide the keys behind them."""
+    conditions = []
+    if right >= 0:
+        conditions.append(lambda b, h, q_idx, kv_idx: kv_idx <= q_idx + shift[b] + right)
+    if left >= 0:
+        conditions.append(lambda b, h, q_idx, kv_idx: kv_idx >= q_idx + shift[b] - left)
+    if leftpad is not None:
+        conditions.append(lambda b, h, q_idx, kv_idx: kv_idx >= leftpad[b])
+    return and_masks(*conditions) if len(conditions) > 1 else conditions[0]
+
+
+def _score(softcap, slopes, heads, sequences, shift, sequence=None):
+    """The score_mod of softcap and ALiBi, or None. `shift` is what to add to a row's number for its own place among the keys: a number, one of each sequence,
+    or, with the `sequence` of each row, one of each row or None."""
+    softcap, heads = _constant(softcap), _constant(heads)
+    if slopes is not None and tuple(slopes.shape) not in ((heads,), (sequences, heads)):
+        raise ValueError(f"alibi_slopes has shape {list(slopes.shape)}, but must have [{heads}] or [{sequences}, {heads}]: a slope for each head")
+    if slopes is None:
+        return Made(_softcap, (softcap,)) if softcap > 0.0 else None
+    return Made(_alibi, (softcap, slopes, shift, sequence if slopes.dim() == 2 else None, slopes.dim() == 2, sequence is not None))
+
+
+def _softcap(cap):
+    return lambda score, b, h, q_idx, kv_idx: cap * torch.tanh(score / cap)
+
+
+def _alibi(cap, slopes, shift, sequence, has_sequences, is_packed):
+    def score_mod(score, b, h, q_idx, kv_idx):
+        if cap > 0.0:
+            score = cap * torch.tanh(score / cap)
+        slope = slopes[h] if not has_sequences else slopes[sequence[q_idx], h] if is_packed else slopes[b, h]
+        own = q_idx if shift is None else q_idx + (shift if isinstance(shift, int) else shift[q_idx] if is_packed else shift[b])
+        return score - slope * abs(own - kv_idx)
+    return score_mod

@@ -1,0 +1,112 @@
+"""Packed sequences: rows of all sequences one after another, as one batch whose mask keeps the sequences apart."""
+import typing
+import weakref
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+from ..expressions import fail
+
+
+class Rows(typing.NamedTuple):
+    """What each row of queries has to know of its sequence, int32 [T]: its first key and the one behind its last; what to add to a row's number for its own
+    place among the keys, None where this is 0; its first row; and its number."""
+
+    low: torch.Tensor
+    end: torch.Tensor
+    shift: torch.Tensor
+    begin: torch.Tensor
+    sequence: torch.Tensor
+
+
+_known = WeakIdKeyDictionary()  # by cu_q: the versions of both bounds and what else the Rows depend on, cu_k, and the Rows
+
+
+def rows_of(cu_q, cu_k, used, count):
+    """The Rows of `count` queries. In training they are computed once for tensors of the same version, as all layers pass the same; elsewhere engines may write
+    to tensors by kernels of their own, which changes no version."""
+    _check(cu_q, cu_k, used)
+    is_kept = not (used is not None or torch.compiler.is_compiling() or not torch.is_grad_enabled() or cu_q.is_inference() or cu_k.is_inference()
+                   or cu_q.is_cuda and torch.cuda.is_current_stream_capturing())
+    if not is_kept:
+        return _computed(cu_q, cu_k, used, count)
+    stream = torch.cuda.current_stream(cu_q.device).cuda_stream if cu_q.is_cuda else 0
+    key = (cu_q._version, cu_k._version, count, stream)
+    known = _known.get(cu_q)
+    if known is None or known[0] != key or known[1]() is not cu_k:
+        known = _known[cu_q] = key, weakref.ref(cu_k), _computed(cu_q, cu_k, used, count)
+    return known[2]
+
+
+def _check(cu_q, cu_k, used):
+    for name, given in (("cu_seqlens_q", cu_q), ("cu_seqlens_k", cu_k)):
+        if given is None or given.dim() != 1 or given.dtype not in (torch.int32, torch.int64) or not given.shape[0]:
+            what = "None" if given is None else f"{given.dtype} of shape {list(given.shape)}"
+            raise ValueError(f"{name} is {what}, but must be int32 or int64 of shape [N + 1]: where each of N sequences begins, and the end")
+    sequences = cu_q.shape[0] - 1
+    if cu_k.shape[0] - 1 != sequences:
+        raise ValueError(f"cu_seqlens_q and cu_seqlens_k are of {sequences} and {cu_k.shape[0] - 1} sequences, but must be of the same number")
+    if used is not None and (tuple(used.shape) != (sequences,) or used.dtype not in (torch.int32, torch.int64)):
+        raise ValueError(f"seqused_k is {used.dtype} of shape {list(used.shape)}, but must be int32 or int64 of shape [{sequences}]: a length for each sequence")
+    if not sequences:
+        raise ValueError("cu_seqlens_q has one element, and so no sequence; give it a sequence of no rows")
+
+
+def _computed(cu_q, cu_k, used, count):
+    is_one = cu_q is cu_k and used is None  # of one tensor for both
+    cu_q = cu_q.int()
+    cu_k = cu_q if is_one else cu_k.int()
+    row = torch.arange(count, dtype=torch.int32, device=cu_q.device)
+    sequence = (torch.searchsorted(cu_q, row, right=True, out_int32=True) - 1).clamp(0, cu_q.shape[0] - 2)
+    begin, low = cu_q[sequence], cu_k[sequence]
+    end = cu_k[sequence + 1] if used is None else low + used.int()[sequence]
+    shift = None if is_one else end - cu_q[sequence + 1]
+    return Rows(low, torch.where(row < cu_q[-1], end, low), shift, begin, sequence)
+
+
+def window_mask(low, end, shift, left, right):
+    """The mask of packed sequences, in each of which a query sees the keys from `left` before to `right` behind its own place; -1 is no limit."""
+    def mask_mod(b, h, q_idx, kv_idx):
+        visible = (kv_idx >= low[q_idx]) & (kv_idx < end[q_idx])
+        place = q_idx if shift is None else q_idx + shift[q_idx]
+        if right >= 0:
+            visible = visible & (kv_idx <= place + right)
+        if left >= 0:
+            visible = visible & (kv_idx >= place - left)
+        return visible
+    return mask_mod
+
+
+def functions_of(score_mod, mask_mod, rows):
+    """score_mod and mask_mod of packed sequences, where these functions see the number of a sequence as b, and places within the sequence."""
+    low, end, _, begin, sequence = rows
+
+    def score(s, b, h, q_idx, kv_idx):
+        return score_mod(s, sequence[q_idx], h, q_idx - begin[q_idx], kv_idx - low[q_idx])
+
+    def mask(b, h, q_idx, kv_idx):
+        visible = (kv_idx >= low[q_idx]) & (kv_idx < end[q_idx])
+        if mask_mod is not None:
+            visible = visible & mask_mod(sequence[q_idx], h, q_idx - begin[q_idx], kv_idx - low[q_idx])
+        return visible
+    return score if score_mod is not None else None, mask
+
+
+def jagged(query, key, value):
+    """Nested tensors [B, H, j, E] of the jagged layout as ([1, H, T, E] of each, cu_seqlens_q, cu_seqlens_k)."""
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not x.is_nested or x.layout != torch.jagged:
+            fail(f"{name} is {'a nested tensor of the strided layout' if x.is_nested else 'no nested tensor'}, but query, key and value must be nested tensors of "
+                 "torch.jagged all three, or none; make it by torch.nested.nested_tensor(..., layout=torch.jagged)")
+        if x.dim() != 4 or x._ragged_idx != 2:
+            fail(f"{name} has its jagged dimension at {x._ragged_idx} of {x.dim()}, but must be [B, H, j, E]; transpose it")
+        if x.lengths() is not None:
+            fail(f"{name} has holes between its sequences; call its contiguous()")
+    if key.offsets() is not value.offsets():
+        raise ValueError("key and value have offsets of their own, but must share them: make value by torch.nested.nested_tensor_from_jagged with key.offsets()")
+    return [x.values().unsqueeze(0) for x in (query, key, value)], query.offsets(), key.offsets()
+
+
+def nested(x, like):
+    """[1, H, T, ...] as a nested tensor of the sequences of `like`."""
+    return torch.nested.nested_tensor_from_jagged(x.squeeze(0), like.offsets(), jagged_dim=2)

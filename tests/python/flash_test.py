@@ -1,0 +1,287 @@
+"""FlashAttention's functions and varlen_attn on the CPU target, against float64 through autograd."""
+import importlib.util
+import math
+import sys
+import unittest
+
+if importlib.util.find_spec("torch") is None:
+    print("PyTorch is missing: pip install torch to run what concerns it")
+    sys.exit(77)
+
+import torch
+
+import attune
+import attune.torch as at
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+H, D = 4, 16
+
+
+def dense(q, k, v, causal=False, window=(-1, -1), softcap=0.0, slopes=None, scale=None, hidden=0):
+    """One sequence, [S, H, D], in float64: output and LSE [H, Sq]. The first `hidden` keys are hidden."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = (x.double().transpose(0, 1) for x in (q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)))
+    s = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
+    if softcap:
+        s = softcap * torch.tanh(s / softcap)
+    place = torch.arange(q.shape[1], device=q.device)[:, None] + k.shape[1] - q.shape[1]
+    key = torch.arange(k.shape[1], device=q.device)[None]
+    if slopes is not None:
+        s = s - slopes.double()[:, None, None] * (place - key).abs()
+    left, right = window
+    visible = key >= hidden
+    if causal or right >= 0:
+        visible = visible & (key <= place + (0 if causal else right))
+    if left >= 0:
+        visible = visible & (key >= place - left)
+    s = s.masked_fill(~visible, -math.inf)
+    lse = torch.logsumexp(s, -1)
+    p = torch.where(lse[..., None] == -math.inf, 0.0, torch.exp(s - torch.where(lse == -math.inf, 0.0, lse)[..., None]))
+    return (p @ v).transpose(0, 1), lse
+
+
+def packed(lengths_q, lengths_k, heads_kv=H, extra=0, dtype=torch.float32, columns=D, dv=D):
+    """q, k, v of sequences of these lengths, and their bounds; `extra` rows are behind the last."""
+    q = torch.randn(sum(lengths_q) + extra, H, columns, device=DEVICE, dtype=dtype).requires_grad_()
+    k = torch.randn(sum(lengths_k), heads_kv, columns, device=DEVICE, dtype=dtype).requires_grad_()
+    v = torch.randn(sum(lengths_k), heads_kv, dv, device=DEVICE, dtype=dtype).requires_grad_()
+    bounds = [torch.tensor([0, *torch.tensor(x, dtype=torch.int64).cumsum(0).tolist()], dtype=torch.int32, device=DEVICE) for x in (lengths_q, lengths_k)]
+    return q, k, v, *bounds
+
+
+def by_sequence(q, k, v, cu_q, cu_k, slopes=None, used=None, **options):
+    output, lse = torch.zeros(*q.shape[:2], v.shape[2], dtype=torch.float64, device=DEVICE), torch.full((q.shape[1], q.shape[0]), -math.inf,
+                                                                                                       dtype=torch.float64, device=DEVICE)
+    outputs, sums = [], []
+    for n in range(len(cu_q) - 1):
+        rows, keys = slice(cu_q[n], cu_q[n + 1]), slice(cu_k[n], cu_k[n + 1] if used is None else cu_k[n] + used[n])
+        o, l = dense(q[rows], k[keys], v[keys], slopes=slopes[n] if slopes is not None and slopes.dim() == 2 else slopes, **options)
+        outputs.append(o)
+        sums.append(l)
+    done = int(cu_q[-1])
+    return torch.cat([*outputs, output[done:]]), torch.cat([*sums, lse[:, done:]], 1)
+
+
+class Flash(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def close(self, got, want, limit=2e-5):
+        self.assertEqual(got.shape, want.shape)
+        finite = torch.isfinite(want)
+        self.assertTrue(torch.equal(finite, torch.isfinite(got)))
+        error = (got.double() - want)[finite].abs().max().item() if finite.any() else 0.0
+        self.assertLessEqual(error, limit)
+
+    def gradients(self, output, want, leaves, limit=5e-5):
+        grad = torch.randn_like(want)
+        got = torch.autograd.grad(output, leaves, grad.to(output.dtype))
+        for a, b in zip(got, torch.autograd.grad(want, leaves, grad)):
+            self.close(a, b.double(), limit)
+
+    LENGTHS = (([5, 0, 37, 1, 64], [5, 0, 37, 1, 64]), ([5, 3, 0, 17], [9, 3, 12, 70]), ([40, 7], [11, 0]), ([130], [130]), ([0, 0], [0, 0]))
+    OPTIONS = ({}, {"causal": True}, {"window": (4, 0)}, {"window": (3, 2)}, {"window": (-1, 5)}, {"window": (6, -1)}, {"causal": True, "window": (8, 9)},
+               {"causal": True, "softcap": 5.0}, {"scale": 0.3})
+
+    def test_packed_sequences(self):
+        for lengths in self.LENGTHS:
+            for options in self.OPTIONS:
+                with self.subTest(lengths=lengths, options=options):
+                    q, k, v, cu_q, cu_k = packed(*lengths, heads_kv=2, dv=24)
+                    want, lse = by_sequence(q, k, v, cu_q, cu_k, **options)
+                    given = {{"window": "window_size", "scale": "softmax_scale"}.get(name, name): value for name, value in options.items()}
+                    got, got_lse, none = at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, max(lengths[0]), max(lengths[1]), return_attn_probs=True, **given)
+                    self.assertIsNone(none)
+                    self.close(got, want)
+                    self.close(got_lse, lse)
+                    if q.numel():
+                        self.gradients(got, want, (q, k, v))
+
+    def test_rows_behind_the_last_sequence(self):
+        q, k, v, cu_q, cu_k = packed([5, 9], [5, 9], extra=7)
+        with torch.no_grad():
+            q[14:] = math.nan
+        got = at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, causal=True)
+        self.assertTrue((got[14:] == 0).all())
+        self.close(got[:14], by_sequence(q[:14], k, v, cu_q, cu_k, causal=True)[0])
+
+    def test_slopes_have_gradients(self):
+        for shape in ((H,), (3, H)):
+            slopes = torch.rand(shape, device=DEVICE).requires_grad_()
+            q, k, v, cu_q, cu_k = packed([9, 0, 40], [12, 3, 40])
+            want, _ = by_sequence(q, k, v, cu_q, cu_k, slopes=slopes, causal=True)
+            got = at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, causal=True, alibi_slopes=slopes)
+            self.close(got, want)
+            self.gradients(got, want, (q, k, v, slopes), 2e-4)
+
+    def test_lengths_that_change_in_place(self):
+        """The rows' keys are computed again when the bounds change."""
+        q, k, v, cu_q, cu_k = packed([8, 24], [8, 24])
+        first = at.flash_attn_varlen_func(q, k, v, cu_q, cu_k)
+        again = at.flash_attn_varlen_func(q, k, v, cu_q, cu_k)
+        self.assertTrue(torch.equal(first, again))
+        for bounds in (cu_q, cu_k):
+            bounds[1] = 16
+        self.close(at.flash_attn_varlen_func(q, k, v, cu_q, cu_k), by_sequence(q, k, v, cu_q, cu_k)[0])
+        cu_k[1] = 20
+        self.close(at.flash_attn_varlen_func(q, k, v, cu_q, cu_k), by_sequence(q, k, v, cu_q, cu_k)[0])
+
+    def test_varlen_attn(self):
+        q, k, v, cu_q, cu_k = packed([5, 33], [20, 41], heads_kv=1)
+        used = torch.tensor([20, 17], dtype=torch.int32, device=DEVICE)
+        got, lse = at.varlen_attn(q, k, v, cu_q, cu_k, 33, 41, return_aux=at.AuxRequest(lse=True), window_size=(-1, 0), enable_gqa=True, seqused_k=used)
+        want, sums = by_sequence(q, k, v, cu_q, cu_k, used=used, causal=True)
+        self.close(got, want)
+        self.close(lse, sums)
+        with self.assertRaisesRegex(ValueError, "enable_gqa"):
+            at.varlen_attn(q, k, v, cu_q, cu_k, 33, 41)
+        with self.assertRaisesRegex(attune.Error, "num_splits is 4"):
+            at.varlen_attn(q, k, v, cu_q, cu_k, 33, 41, enable_gqa=True, num_splits=4)
+
+    def test_dense(self):
+        for rows, keys in ((37, 37), (5, 40), (20, 9)):
+            for options in self.OPTIONS:
+                with self.subTest(rows=rows, keys=keys, options=options):
+                    q, k, v = (torch.randn(2, n, heads, D, device=DEVICE).requires_grad_() for n, heads in ((rows, H), (keys, 2), (keys, 2)))
+                    slopes = torch.rand(2, H, device=DEVICE).requires_grad_()
+                    given = {{"window": "window_size", "scale": "softmax_scale"}.get(name, name): value for name, value in options.items()}
+                    got, lse, _ = at.flash_attn_func(q, k, v, alibi_slopes=slopes, return_attn_probs=True, **given)
+                    pairs = [dense(q[b], k[b], v[b], slopes=slopes[b], **options) for b in range(2)]
+                    want = torch.stack([o for o, _ in pairs])
+                    self.close(got, want)
+                    self.close(lse, torch.stack([l for _, l in pairs]))
+                    self.gradients(got, want, (q, k, v, slopes), 5e-4)
+
+    def test_dropout_and_determinism(self):
+        q, k, v, cu_q, cu_k = packed([30, 50], [30, 50])
+        torch.manual_seed(3)
+        first = at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, dropout_p=0.3, deterministic=True)
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(first, at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, dropout_p=0.3, deterministic=True)))
+        self.assertFalse(torch.equal(first, at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, dropout_p=0.3)))
+
+    def test_cache(self):
+        caches = [torch.randn(3, 64, 2, D, device=DEVICE) for _ in range(2)]
+        lengths = torch.tensor([10, 0, 59], dtype=torch.int32, device=DEVICE)
+        leftpad = torch.tensor([3, 0, 7], dtype=torch.int32, device=DEVICE)
+        for rows, options in ((1, {}), (5, {"causal": True}), (5, {"window": (7, 0)})):
+            k_cache, v_cache = (x.clone() for x in caches)
+            q = torch.randn(3, rows, H, D, device=DEVICE)
+            k, v = (torch.randn(3, rows, 2, D, device=DEVICE) for _ in range(2))
+            given = {{"window": "window_size"}.get(name, name): value for name, value in options.items()}
+            got, lse = at.flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=lengths, cache_leftpad=leftpad, return_softmax_lse=True, **given)
+            for b, length in enumerate(lengths.tolist()):
+                keys = [torch.cat([cache[b, :length], new[b]]) for cache, new in zip(caches, (k, v))]
+                self.assertTrue(torch.equal(k_cache[b, :length + rows], keys[0]) and torch.equal(v_cache[b, length + rows:], caches[1][b, length + rows:]))
+                want, sums = dense(q[b], *keys, hidden=int(leftpad[b]), **options)
+                self.close(got[b], want)
+                self.close(lse[b], sums)
+        full = at.flash_attn_with_kvcache(q, *caches, causal=True)
+        self.close(full[1], dense(q[1], caches[0][1], caches[1][1], causal=True)[0])
+        part = at.flash_attn_with_kvcache(q, *caches, cache_seqlens=20, causal=True)
+        self.close(part[1], dense(q[1], caches[0][1, :20], caches[1][1, :20], causal=True)[0])
+
+    def test_compile(self):
+        q, k, v, cu_q, cu_k = packed([9, 31], [9, 31])
+
+        def step(q, k, v, cu_q, cu_k):
+            return at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, causal=True, softcap=8.0) * 2
+        want, _ = by_sequence(q, k, v, cu_q, cu_k, causal=True, softcap=8.0)
+        got = torch.compile(step, fullgraph=True, backend="aot_eager")(q, k, v, cu_q, cu_k)
+        self.close(got, 2 * want)
+        self.gradients(got, 2 * want, (q, k, v), 1e-4)
+
+    def test_functions_within_sequences(self):
+        """flex_attention's functions see the sequence and places within it."""
+        table = torch.randn(3, 80, device=DEVICE).requires_grad_()
+
+        def score_mod(score, b, h, q_idx, kv_idx):
+            return score + table[b, q_idx] * kv_idx / 50 - 0.1 * (q_idx - kv_idx)
+
+        def mask_mod(b, h, q_idx, kv_idx):
+            return (q_idx >= kv_idx) & (kv_idx % 5 != 2) | (kv_idx < 1)
+        for lengths in (([5, 0, 64], [5, 0, 64]), ([9, 30, 7], [20, 11, 7])):
+            q, k, v, cu_q, cu_k = packed(*lengths, heads_kv=2)
+            outputs, sums = [], []
+            for n in range(3):
+                rows, keys = (torch.arange(x[n], device=DEVICE) for x in lengths)
+                qs, ks, vs = (x.double().transpose(0, 1) for x in (q[cu_q[n]:cu_q[n + 1]], *[x[cu_k[n]:cu_k[n + 1]].repeat_interleave(2, 1) for x in (k, v)]))
+                s = score_mod(qs @ ks.transpose(-1, -2) / math.sqrt(D), n, 0, rows[:, None], keys[None]).masked_fill(~mask_mod(n, 0, rows[:, None], keys[None]), -math.inf)
+                outputs.append((s.softmax(-1) @ vs).transpose(0, 1))
+                sums.append(s.logsumexp(-1))
+            want = torch.cat(outputs)
+            block_mask = at.create_block_mask(mask_mod, None, None, q.shape[0], k.shape[0], device=DEVICE)
+            got, lse = at.flex_attention(*[x.transpose(0, 1)[None] for x in (q, k, v)], score_mod, block_mask, enable_gqa=True, return_lse=True, cu_seqlens_q=cu_q,
+                                         cu_seqlens_k=None if lengths[0] == lengths[1] else cu_k)
+            self.close(got[0].transpose(0, 1), want)
+            self.close(lse[0], torch.cat(sums, 1))
+            self.gradients(got[0].transpose(0, 1), want, (q, k, v, table), 2e-4)
+
+    def test_nested_tensors(self):
+        lengths = [5, 33, 12]
+        parts = [[torch.randn(n, H, D, device=DEVICE) for n in lengths] for _ in range(3)]
+        q, k, v = (torch.nested.nested_tensor(x, layout=torch.jagged, requires_grad=True) for x in parts)
+        offsets = q.offsets()
+        k, v = (torch.nested.nested_tensor_from_jagged(x.values().detach(), offsets).requires_grad_() for x in (k, v))
+
+        def mask_mod(b, h, q_idx, kv_idx):
+            return q_idx >= kv_idx
+        wants = [dense(*x, causal=True) for x in zip(*parts)]
+        views = [x.transpose(1, 2) for x in (q, k, v)]
+        got, lse = at.flex_attention(*views, block_mask=at.create_block_mask(mask_mod, None, None, 50, 50, device=DEVICE), return_lse=True)
+        causal = at.scaled_dot_product_attention(*views, is_causal=True)
+        for given in (got, causal):
+            self.assertTrue(given.is_nested)
+            for part, (want, _) in zip(given.transpose(1, 2).unbind(), wants):
+                self.close(part, want)
+        for part, (_, want) in zip(lse.unbind(), wants):
+            self.close(part, want)
+        for part, want in zip(at.scaled_dot_product_attention(*views).transpose(1, 2).unbind(), [dense(*x)[0] for x in zip(*parts)]):
+            self.close(part, want)
+        causal.values().square().sum().backward()
+        leaves = [[x.clone().requires_grad_() for x in of] for of in parts]
+        sum(dense(*x, causal=True)[0].square().sum() for x in zip(*leaves)).backward()
+        for given, of in zip((q, k, v), leaves):
+            self.close(given.grad.values(), torch.cat([x.grad for x in of]).double(), 1e-4)
+        with self.assertRaisesRegex(attune.Error, "key is no nested tensor"):
+            at.flex_attention(views[0], torch.zeros(3, H, 33, D), views[2])
+        with self.assertRaisesRegex(attune.Error, "jagged dimension at 1"):
+            at.flex_attention(q, k, v)
+        with self.assertRaisesRegex(attune.Error, "attn_mask is given with nested"):
+            at.scaled_dot_product_attention(*views, torch.ones(1, 1, 1, 1, dtype=torch.bool))
+
+    def test_errors(self):
+        q, k, v, cu_q, cu_k = packed([9, 31], [9, 31])
+        x = [each.transpose(0, 1)[None] for each in (q, k, v)]
+        with self.assertRaisesRegex(ValueError, "a batch of 1"):
+            at.flex_attention(*[each.expand(2, -1, -1, -1) for each in x], cu_seqlens_q=cu_q)
+        with self.assertRaisesRegex(attune.Error, "key_lengths and query_lengths are given with cu_seqlens"):
+            at.flex_attention(*x, cu_seqlens_q=cu_q, key_lengths=cu_q[1:2])
+        with self.assertRaisesRegex(attune.Error, "block_mask is PyTorch's"):
+            at.flex_attention(*x, block_mask=torch.nn.attention.flex_attention.create_block_mask(lambda b, h, i, j: i >= j, None, None, 40, 40, device=DEVICE), cu_seqlens_q=cu_q)
+
+    def test_errors_of_flash(self):
+        q, k, v, cu_q, cu_k = packed([9, 31], [9, 31])
+        wrong = ((ValueError, "3 dimensions", (q[None], k, v, cu_q, cu_k), {}),
+                 (ValueError, "cu_seqlens_q is torch.float32", (q, k, v, cu_q.float(), cu_k), {}),
+                 (ValueError, "cu_seqlens_k is None", (q, k, v, cu_q, None), {}),
+                 (ValueError, "of 2 and 1 sequences", (q, k, v, cu_q, cu_k[:2]), {}),
+                 (ValueError, "no sequence", (q, k, v, cu_q[:1], cu_k[:1]), {}),
+                 (ValueError, "alibi_slopes has shape", (q, k, v, cu_q, cu_k), {"alibi_slopes": torch.ones(3, device=DEVICE)}),
+                 (ValueError, "seqused_k", (q, k, v, cu_q, cu_k), {"seqused_k": cu_k}),
+                 (attune.Error, "block_table", (q, k, v, cu_q, cu_k), {"block_table": cu_k}),
+                 (attune.Error, "return_attn_probs", (q, k, v, cu_q, cu_k), {"dropout_p": 0.1, "return_attn_probs": True}))
+        for kind, text, args, options in wrong:
+            with self.assertRaisesRegex(kind, text):
+                at.flash_attn_varlen_func(*args, **options)
+        x = torch.randn(2, 8, H, D, device=DEVICE)
+        for name in ("rotary_cos", "rotary_sin", "cache_batch_idx", "block_table"):
+            with self.assertRaisesRegex(attune.Error, name):
+                at.flash_attn_with_kvcache(x, x, x, **{name: x})
+        for options in ({"k": x}, {"k": x, "v": x}, {"cache_seqlens": cu_q}):
+            with self.assertRaises(ValueError):
+                at.flash_attn_with_kvcache(x, x, x, **options)
+
+
+if __name__ == "__main__":
+    unittest.main()
