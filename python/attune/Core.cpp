@@ -396,7 +396,7 @@ bool isOfPlainType(nb::handle value, bool remember = false) {
 /// null for every other array.
 nb::object resolved(nb::handle array) {
   static PyObject *const isNegated = PyUnicode_InternFromString("is_neg");
-  nb::object negated = nb::steal(PyObject_CallMethodNoArgs(array.ptr(), isNegated));
+  nb::object negated = nb::steal(PyObject_CallMethodObjArgs(array.ptr(), isNegated, nullptr));
   PyErr_Clear(); // of an array of another library
   return negated.is(nb::handle(Py_True)) ? nb::object(array.attr("resolve_neg")()) : nb::object();
 }

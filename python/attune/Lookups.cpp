@@ -88,7 +88,7 @@ enum class NumberKind { Count, Offset, I64, F32 };
 std::optional<NumberKind> kindOf(nb::handle value) {
   constexpr int64_t small = int64_t(1) << 28;
   if (PyFloat_CheckExact(value.ptr())) {
-    const double number = PyFloat_AS_DOUBLE(value.ptr());
+    const double number = PyFloat_AsDouble(value.ptr());
     const bool fits = !std::isfinite(number) || std::fabs(number) <= std::numeric_limits<float>::max();
     return fits ? std::optional(NumberKind::F32) : std::nullopt;
   }
@@ -317,8 +317,8 @@ private:
       return isTensor(value, met) && Met::isNew(met.tensors, value);
     case Is::Constant:
       met.numbers.append(value);
-      return isEqual(value) && (!PyFloat_Check(value.ptr()) || std::signbit(PyFloat_AS_DOUBLE(value.ptr())) ==
-                                                                   std::signbit(PyFloat_AS_DOUBLE(expected.ptr())));
+      return isEqual(value) && (!PyFloat_Check(value.ptr()) || std::signbit(PyFloat_AsDouble(value.ptr())) ==
+                                                                   std::signbit(PyFloat_AsDouble(expected.ptr())));
     default:
       return isEqual(value);
     }

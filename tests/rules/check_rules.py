@@ -37,6 +37,9 @@ STAGES = ["attn", "tile", "sched"]
 TREE = COMPILER + ["python", "tools", "examples", "bench", "tests"]
 VAGUE_NAMES = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager"}
 
+# What of Python's C interface is not in its stable part, which the wheel is built with; the interpreter that tests use may have no header of it.
+UNSTABLE_PYTHON = re.compile(r"\b(_Py\w+|Py[A-Z]\w*_[A-Z][A-Z_]+|PyObject_Call(?:MethodNoArgs|MethodOneArg|OneArg))\b(?=\()")
+
 LITERALS = re.compile(
     r'R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
@@ -124,6 +127,11 @@ def violations(root):
                 if re.search(r"\b(secure_)?getenv\b", line) and path != os.path.join("runtime", "Environment.cpp"):
                     yield f"{path}:{number}: getenv: list the variable in runtime/Environment.cpp and read it by valueOf"
 
+    for path, text in files(root, "python", (".h", ".cpp")):
+        for number, line in enumerate(code_only(text).splitlines(), 1):
+            if name := UNSTABLE_PYTHON.search(line):
+                yield f"{path}:{number}: {name.group()} is not of Python's limited API; wheels need a function that is"
+
     # A unity build compiles several sources as one: the second definition would overload the first, unseen.
     for folder in COMPILER + ["tools/attune", "tools/reference"]:
         defined = {}
@@ -167,6 +175,8 @@ BROKEN = [
     ("passes/A.cpp", "static int sizeOf(long a) { return 1; }\n", "defines a static function sizeOf too"),
     ("passes/A.cpp", 'bool hasTma = arch == "sm_90a";\n', "sm_90a: ask arch/ArchInfo.h"),
     ("codegen/A.cpp", "bool hasTma = info->computeMajor >= 9;\n", "computeMajor: ask arch/ArchInfo.h"),
+    ("python/A.cpp", "double x = PyFloat_AS_DOUBLE(number);\n", "PyFloat_AS_DOUBLE is not of Python's limited API"),
+    ("python/A.cpp", "PyObject *x = PyObject_CallMethodNoArgs(a, b);\n", "PyObject_CallMethodNoArgs is not of"),
     ("dsl/ParserUtils.h", "", "the name says 'Utils'"),
     ("passes/Passes.td", 'def A : Pass<"tile-a"> {\n}\n', "does not say 'Requires:'"),
     ("passes/Passes.td", 'def A : Pass<"tile-a"> {\n}\n', "not in a file of its own"),
@@ -179,6 +189,7 @@ SOUND = [
     ("passes/A.cpp", '#include "arch/ArchInfo.h"\n#include "ir/tile/Tile.h"\nconst char *s = "throw"; // catch sm_90\n'),
     ("runtime/Environment.cpp", 'const char *home = std::getenv("HOME");\n'),
     ("tests/A.cpp", 'const char *home = std::getenv("HOME"); // what a test sets\n'),
+    ("python/A.cpp", "Py_INCREF(x); double y = PyFloat_AsDouble(x);\n"),
     ("driver/A.cpp", '#include "passes/Passes.h"\n#include "runtime/Cache.h"\n#include "mlir/IR/Builders.h"\n'),
 ]
 
