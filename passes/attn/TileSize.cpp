@@ -358,7 +358,7 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
   FailureOr<SmallVector<CapturedGradient>> gradients = planCapturedGradients(op);
   if (failed(gradients))
     return;
-  request.gradientReadsScore = !op.getScoreGrad().getArgument(0).use_empty();
+  request.gradientReadsScore = !op.getScoreGrad().empty() && !op.getScoreGrad().getArgument(0).use_empty();
   request.skipsProduct = op.saves("score") && !readsProductAndSaved(op);
   for (const CapturedGradient &gradient : *gradients) {
     request.denseGradients |= !gradient.tiles.empty();
