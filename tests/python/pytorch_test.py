@@ -550,6 +550,35 @@ class Torch(unittest.TestCase):
         torch._dynamo.reset()
         self.near(torch.compile(of_the_graph, backend="eager")(q, k, v), of_the_graph(q, k, v).double())
 
+    @unittest.skipUnless(programs._CAN_READ_CODE, "needs a PyTorch whose Dynamo tells the code of functions that a graph makes")
+    def test_functions_that_a_graph_makes(self):
+        """torch.compile in one graph, where the compiled code makes the functions: closures of tensors that it computes, of numbers and of functions."""
+        def step(q, k, v, slopes, cap):
+            scaled, limit = slopes * 2, q.shape[2] // 2
+
+            def capped(x, by=cap):
+                return by * torch.tanh(x / by)
+
+            def score(s, b, h, i, j, other=scaled + 1):
+                return capped(s) + scaled[h] * other[h] * (i - j)
+
+            def mask(b, h, i, j):
+                return (i >= j) | (j < limit)
+            return at.flex_attention(q, k, v, score, at.create_block_mask(mask, None, None, SQ, SK, device=DEVICE))
+        torch._dynamo.reset()
+        compiled = torch.compile(step, backend="aot_eager", fullgraph=True)
+        for cap in (2.0, 3.0):
+            q, k, v = inputs()
+            slopes = torch.rand(H, device=DEVICE).requires_grad_()
+            want = dense(
+                q, k, v, lambda s, b, h, i, j: cap * torch.tanh(s / cap) + slopes.double()[h] * 2 * (slopes.double()[h] * 2 + 1) * (i - j),
+                lambda b, h, i, j: (i >= j) | (j < SQ // 2))
+            got = compiled(q, k, v, slopes, cap)
+            self.near(got, want)
+            grad = torch.randn_like(want)
+            for a, b in zip(torch.autograd.grad(got, (q, k, v, slopes), grad.float()), torch.autograd.grad(want, (q, k, v, slopes), grad)):
+                self.near(a, b.double(), 1e-4)
+
     def test_refusals(self):
         q, k, v = inputs()
         vectors, long = torch.randn(SK, 8, device=DEVICE), torch.randn(SK, 65, device=DEVICE)

@@ -15,7 +15,7 @@ from .masks import UNLIMITED, mask_of
 from .numbers import Changed
 from .ops import Layout, attend, is_recorded, kept, layout_of
 from .packed import functions_of, jagged, nested, rows_of
-from .programs import RUNTIME, Definition, Made, Program, changed, functions, made, made_program, program, recorded_program, settings, walks
+from .programs import RUNTIME, Definition, Program, changed, functions, made, program, recorded_program, settings, walks
 
 _warned = set()
 
@@ -168,8 +168,7 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scal
     if torch.compiler.is_dynamo_compiling():
         call = _Call(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, has_dropout, normaliser, own)
         constant = _constant(scale) if scale is not None else None
-        record = made_program if isinstance(score_mod, Made) or isinstance(mask_mod, Made) else recorded_program
-        recorded = record(score_mod, mask_mod, _definition(call, constant), constant, query.device.type)
+        recorded = recorded_program(score_mod, mask_mod, _definition(call, constant), constant, query.device.type)
         if recorded is None:  # after a graph break
             return torch._dynamo.disable(_attend)(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse,
                                                   normaliser, own)

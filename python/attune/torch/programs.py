@@ -1,6 +1,7 @@
 """A score_mod, a mask_mod and what else makes a variant, traced once for as long as what they depend on stays."""
 import functools
 import operator
+import sys
 import types
 import typing
 
@@ -373,6 +374,10 @@ def _reached(roots, steps):
 def recorded_program(score_mod, mask_mod, definition, scale, device):
     """The Recipe, the leaves of the functions and the run-time scalars, in a graph that Dynamo records. `scale` is one of these where the definition
     says so. None where Dynamo cannot follow the functions: the graph breaks there, and the caller computes outside of Dynamo."""
+    given = [of for of in (score_mod, mask_mod) if of is not None]
+    if all([isinstance(of, Made) or _CAN_READ_CODE and isinstance(of, types.FunctionType) and _is_outlined(of) for of in given]) and any(
+            [isinstance(of, Made) or of.__closure__ is not None for of in given]):
+        return outlined_program(score_mod, mask_mod, definition, scale, device)
     for function in (score_mod, mask_mod):
         if function is not None and not isinstance(function, types.FunctionType):
             torch._dynamo.graph_break("score_mod and mask_mod must be plain functions inside of torch.compile; wrap methods, modules and partial objects in one")
@@ -395,63 +400,97 @@ def recorded_program(score_mod, mask_mod, definition, scale, device):
 
 
 class Made(typing.NamedTuple):
-    """A score_mod or mask_mod that `make(*values)` gives, of tensors, numbers, truth values and None. Dynamo cannot follow a function that its graph
-    makes; of this it holds the values."""
+    """A score_mod or mask_mod that `make(*values)` gives, of tensors, numbers, truth values and None."""
 
     make: types.FunctionType
     values: tuple
 
-    def function(self):
-        return self.make(*self.values)
-
 
 def made(function):
     """The function of a Made; others as they are."""
-    return function.function() if isinstance(function, Made) else function
+    return function.make(*function.values) if isinstance(function, Made) else function
 
 
-def made_program(score_mod, mask_mod, definition, scale, device):
-    """recorded_program of functions that are Made or None."""
-    if not all(of is None or isinstance(of, Made) for of in (score_mod, mask_mod)):
-        torch._dynamo.graph_break("attune follows a BlockMask of a function outside of torch.compile alone where it makes the score function itself")
-        return None
-    values, kinds = [], []
-    for of in (score_mod, mask_mod):
-        kinds.append(None if of is None else (of.make, tuple([(x.dtype, x.dim()) if isinstance(x, torch.Tensor) else x for x in of.values])))
-        values += () if of is None else of.values
-    recipe, leaves, numbers = _made_recipe(*kinds, tuple(definition), device)
+_CAN_READ_CODE = torch.torch_version.TorchVersion(torch.__version__) >= (2, 15)  # of functions that a graph makes
+_CONSTANTS = (bool, int, float, str, torch.dtype, type(None))
+
+
+def _is_outlined(value):
+    """Whether _outline describes a function and all that it reads by itself."""
+    if not isinstance(value, types.FunctionType):
+        return isinstance(value, (torch.Tensor, Made, *_CONSTANTS))
+    if value.__kwdefaults__ is not None:
+        return False
+    return all([_is_outlined(x) for x in value.__defaults__ or ()]) and all([_is_outlined(cell.cell_contents) for cell in value.__closure__ or ()])
+
+
+def _outline(value, tensors):
+    """A function, or what it reads, as constants of a graph; tensors as their place in `tensors`, dtype and rank. Of a function that a graph makes Dynamo
+    has the code and what it closes over, but no object."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return ("tensor", len(tensors) - 1, value.dtype, value.dim())
+    if isinstance(value, Made):
+        return ("made", value.make, tuple([_outline(x, tensors) for x in value.values]))
+    if isinstance(value, types.FunctionType) and (value.__closure__ or value.__defaults__):
+        defaults = tuple([_outline(x, tensors) for x in value.__defaults__ or ()])
+        return ("function", value.__code__, value.__module__, defaults, tuple([_outline(cell.cell_contents, tensors) for cell in value.__closure__ or ()]))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = torch.fx.experimental.symbolic_shapes.guard_scalar(value)
+    return ("constant", value)
+
+
+def _rebuilt(outline, tensors, device):
+    """What an outline describes; tensors of one element take the place of those of the graph, and are put in `tensors` by their index."""
+    kind, first, *rest = outline
+    if kind == "constant":
+        return first
+    if kind == "tensor":
+        return tensors.setdefault(first, torch.empty((1,) * rest[1], dtype=rest[0], device=device))
+    if kind == "made":
+        return first(*[_rebuilt(x, tensors, device) for x in rest[0]])
+    module, defaults, cells = rest
+    return types.FunctionType(first, sys.modules[module].__dict__, first.co_name, tuple([_rebuilt(x, tensors, device) for x in defaults]) or None,
+                              tuple([types.CellType(_rebuilt(x, tensors, device)) for x in cells]) or None)
+
+
+def outlined_program(score_mod, mask_mod, definition, scale, device):
+    """recorded_program of functions of which _outline tells all, or which are None."""
+    tensors = []
+    outlines = [_outline(of, tensors) for of in (score_mod, mask_mod)]
+    recipe, leaves, numbers = _outlined_recipe(*outlines, tuple(definition), device)
     recipe = Recipe(*recipe)
     if recipe.refused:
-        raise AssertionError(recipe.refused)
-    return recipe, [values[i] for i in leaves], [_recorded_number(source, [*numbers, scale], ()) for source in recipe.numbers]
+        torch._dynamo.graph_break(recipe.refused)
+        return None
+    return recipe, [tensors[i] for i in leaves], _scalars(recipe, [*numbers, scale])
 
 
-def _made_recipe(score_mod, mask_mod, definition, device):
-    """The fields of the Recipe of functions given as (make, values), tensors as (dtype, rank), with the index of each leaf among the values and the
-    values of its numbers, which are constants of the graph."""
-    functions, tensors = [], []
-    for of in (score_mod, mask_mod):
-        values = [torch.empty((1,) * x[1], dtype=x[0], device=device) if isinstance(x, tuple) else x for x in of[1]] if of else []
-        functions.append(of[0](*values) if of else None)
-        tensors += values
+def _outlined_recipe(score_mod, mask_mod, definition, device):
+    """The fields of the Recipe of two outlines, the index of each leaf among their tensors, and the values of their numbers, constants of the graph."""
+    tensors = {}
+    functions = [_rebuilt(of, tensors, device) for of in (score_mod, mask_mod)]
     reads, _ = _read(*functions)
     recipe = Recipe(*_recipe(*functions, definition, device))
-    indices = tuple([next(i for i, x in enumerate(tensors) if x is leaf) for leaf in reads.leaves])
+    indices = tuple([next(i for i, x in tensors.items() if x is leaf) for leaf in reads.leaves]) if not recipe.refused else ()
     return tuple(recipe), indices, tuple([_reached(functions, steps) for steps in recipe.number_reads])
 
 
-_made_recipe._dynamo_marked_constant = True
+_outlined_recipe._dynamo_marked_constant = True
 
 
 def _recorded_scalars(recipe, roots, scale):
     numbers = [_reached(roots, steps) for steps in recipe.number_reads]
     for number, kind in zip(numbers, recipe.kinds):
         _check_kind(number, kind)
+    return _scalars(recipe, [*numbers, scale])
+
+
+def _scalars(recipe, numbers):
     results = []
     for name, operands, kind in recipe.number_steps:
         results.append(getattr(operator, name)(*[_recorded_number(operand, numbers, results) for operand in operands]))
         _check_kind(results[-1], kind)
-    numbers.append(scale)
     return [_recorded_number(source, numbers, results) for source in recipe.numbers]
 
 
