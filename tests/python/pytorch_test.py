@@ -550,6 +550,43 @@ class Torch(unittest.TestCase):
         torch._dynamo.reset()
         self.near(torch.compile(of_the_graph, backend="eager")(q, k, v), of_the_graph(q, k, v).double())
 
+    def test_block_sparse_masks(self):
+        """Layouts of blocks in memory, dense, CSR and BSR, of one or all heads and batches, with another mask, lengths that end in a block."""
+        torch.manual_seed(1)
+        for size, dims in ((8, (5, 7)), ((8, 16), (H, 5, 4)), (16, (B, H, 3, 4)), (32, (B, 1, 2, 2))):
+            rows, columns = (size, size) if isinstance(size, int) else size
+            layout = torch.rand(dims, device=DEVICE) < 0.5
+            layout[..., 0] = True
+            table = layout.reshape((1,) * (4 - layout.dim()) + dims)
+
+            def visible(b, h, q, k):
+                return table[b % table.shape[0], h % table.shape[1], q // rows, k // columns]
+            for mask_mod in (None, causal):
+                mask = at.create_block_sparse_mask(layout, SQ, SK, size, mask_mod)
+                want = visible if mask_mod is None else lambda b, h, q, k: visible(b, h, q, k) & causal(b, h, q, k)
+                q, k, v = inputs()
+                output = at.flex_attention(q, k, v, block_mask=mask)
+                expected = dense(q, k, v, mask_mod=want)
+                self.near(output, expected)
+                grad = torch.randn_like(expected)
+                for a, b in zip(torch.autograd.grad(output, (q, k, v), grad.float()), torch.autograd.grad(expected, (q, k, v), grad)):
+                    self.near(a, b.double())
+                self.near(at.flex_attention(q, k, v, block_mask=mask.torch()), expected)
+                self.near(at.flex_attention(q, k, v, block_mask=mask.to(DEVICE)), expected)
+        layout = torch.rand(5, 7, device=DEVICE) < 0.4
+        q, k, v = inputs(grad=False)
+        want = at.flex_attention(q, k, v, block_mask=at.create_block_sparse_mask(layout, SQ, SK, 8))
+        csr = layout.float().to_sparse_csr()
+        bsr = layout.repeat_interleave(8, 0).repeat_interleave(8, 1).float().to_sparse_bsr((8, 8))
+        for given in (csr, bsr):
+            self.assertTrue(torch.equal(at.flex_attention(q, k, v, block_mask=at.create_block_sparse_mask(given, SQ, SK, 8)), want))
+        with self.assertRaisesRegex(ValueError, "layout has 5 rows and 7 columns of blocks, but 37 queries and 53 keys in blocks of 16 and 16 have 3 and 4"):
+            at.create_block_sparse_mask(layout, SQ, SK, 16)
+        with self.assertRaisesRegex(ValueError, r"blocks of shape \[7\]"):
+            at.create_block_sparse_mask(layout[0], SQ, SK)
+        with self.assertRaisesRegex(attune.Error, "torch.sparse_coo"):
+            at.create_block_sparse_mask(layout.to_sparse(), SQ, SK, 8)
+
     @unittest.skipUnless(programs._CAN_READ_CODE, "needs a PyTorch whose Dynamo tells the code of functions that a graph makes")
     def test_functions_that_a_graph_makes(self):
         """torch.compile in one graph, where the compiled code makes the functions: closures of tensors that it computes, of numbers and of functions."""

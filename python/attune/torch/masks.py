@@ -1,5 +1,6 @@
 """Block masks: attune's, which keeps the function, and PyTorch's, which is honoured block by block."""
 import types
+import typing
 
 import torch
 from torch.nn.attention import flex_attention as torch_flex
@@ -16,8 +17,9 @@ class BlockMask(torch_flex.BlockMask):
     and what follows from them (to_dense, sparsity, slices, ...), come of one that is made when they are asked for; `torch()` gives it.
     """
 
-    def __init__(self, mask_mod, shape, device, block_size, made_on=None):
+    def __init__(self, mask_mod, shape, device, block_size, made_on=None, layout=None):
         self.mask_mod = mask_mod
+        self._layout = layout  # of a block-sparse mask: a _Layout
         self._shape = shape
         self.seq_lengths = shape[2:]
         self.device = device
@@ -47,7 +49,10 @@ class BlockMask(torch_flex.BlockMask):
         return mask
 
     def to(self, device):
-        """The mask for another device; tensors that its function reads stay where they are."""
+        """The mask for another device; tensors that its function reads stay where they are, a block-sparse layout moves."""
+        if self._layout is not None:
+            blocks, mask_mod = self._layout
+            return _of_blocks(blocks.to(device), self.seq_lengths, self.BLOCK_SIZE, mask_mod)
         return BlockMask(self.mask_mod, self.shape, torch.device(device), self.BLOCK_SIZE, made_on=self._made_on)
 
     def __getitem__(self, index):
@@ -77,11 +82,70 @@ def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=128
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), device, BLOCK_SIZE)
 
 
+def create_block_sparse_mask(layout, Q_LEN=None, KV_LEN=None, BLOCK_SIZE=128, mask_mod=None):
+    """A BlockMask of a block-sparse layout: which blocks of BLOCK_SIZE (a number, or those of queries and keys) are visible.
+
+    layout      a tensor [rows, columns], [H, rows, columns] or [B, H, rows, columns], bool or of numbers, visible where it is not 0; of torch.strided,
+                torch.sparse_csr (its entries are visible, whatever their values), or torch.sparse_bsr, whose blocks of its block size, in place of
+                BLOCK_SIZE, are visible
+    Q_LEN, KV_LEN   lengths of the sequences, by default all rows and columns of blocks
+    mask_mod    what else hides keys in visible blocks: a function (b, h, q_idx, kv_idx)
+
+    The blocks need not be tiles of the kernel. Blocks that no row sees are not computed. ValueError where the layout does not have the blocks of the lengths.
+    """
+    if layout.layout == torch.sparse_bsr:
+        BLOCK_SIZE = tuple(layout.values().shape[-2:])
+    size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+    if layout.layout in (torch.sparse_csr, torch.sparse_bsr):
+        dims = (*layout.shape[:-2], layout.shape[-2] // (size[0] if layout.layout == torch.sparse_bsr else 1),
+                layout.shape[-1] // (size[1] if layout.layout == torch.sparse_bsr else 1))
+        visible = _dense_blocks(layout.crow_indices(), layout.col_indices(), dims)
+    elif layout.layout == torch.strided:
+        visible = layout != 0
+    else:
+        fail(f"layout is of {layout.layout}, but must be of torch.strided, torch.sparse_csr or torch.sparse_bsr; call its to_sparse_csr()")
+    if not 2 <= visible.dim() <= 4:
+        raise ValueError(f"layout has blocks of shape {list(visible.shape)}, but must have [rows, columns], [H, rows, columns] or [B, H, rows, columns]")
+    lengths = (visible.shape[-2] * size[0] if Q_LEN is None else Q_LEN, visible.shape[-1] * size[1] if KV_LEN is None else KV_LEN)
+    wanted = [-(-length // by) for length, by in zip(lengths, size)]
+    if list(visible.shape[-2:]) != wanted:
+        raise ValueError(f"layout has {visible.shape[-2]} rows and {visible.shape[-1]} columns of blocks, but {lengths[0]} queries and {lengths[1]} keys in blocks of "
+                         f"{size[0]} and {size[1]} have {wanted[0]} and {wanted[1]}")
+    blocks = visible.reshape((1,) * (4 - visible.dim()) + tuple(visible.shape)).to(torch.int32) * (2 if mask_mod is None else 1)
+    return _of_blocks(blocks, lengths, size, mask_mod)
+
+
+class _Layout(typing.NamedTuple):
+    """A block-sparse mask: its table as mask_of gives it, and what else hides keys in visible blocks, or None."""
+
+    blocks: torch.Tensor
+    mask_mod: object
+
+
+def _of_blocks(blocks, lengths, size, mask_mod):
+    batches, heads = blocks.shape[:2]
+
+    def visible(b, h, q_idx, kv_idx):
+        is_visible = blocks[b if batches > 1 else 0, h if heads > 1 else 0, q_idx // size[0], kv_idx // size[1]] != 0
+        return is_visible if mask_mod is None else is_visible & mask_mod(b, h, q_idx, kv_idx)
+    return BlockMask(visible, (batches, heads, *lengths), blocks.device, size, layout=_Layout(blocks, mask_mod))
+
+
+def _dense_blocks(starts, columns, dims):
+    """The bool tensor of a CSR pattern: the entries of row i are columns[starts[i]:starts[i + 1]]."""
+    rows, width = dims[-2:]
+    entry = torch.arange(columns.shape[-1], device=columns.device).expand(columns.shape).contiguous()
+    row = torch.searchsorted(starts.contiguous(), entry.to(starts.dtype), right=True) - 1
+    visible = torch.zeros((*dims[:-2], rows * width), dtype=torch.bool, device=columns.device)
+    return visible.scatter_(-1, row * width + columns, True).reshape(dims)
+
+
 def mask_of(block_mask):
     """The mask_mod of any block mask, and of PyTorch's the tensor of what its blocks are: int32 [B or 1, H or 1, rows, columns], of each block 0 where
     it is hidden, 1 where mask_mod decides, 2 where all of it is visible."""
     if isinstance(block_mask, BlockMask):
-        return block_mask.mask_mod, None
+        layout = block_mask._layout
+        return (layout.mask_mod, layout.blocks) if layout is not None else (block_mask.mask_mod, None)
     if not isinstance(block_mask, torch_flex.BlockMask):
         fail(f"block_mask is of type {type(block_mask).__name__}, but must be a BlockMask; make one by create_block_mask")
     if min(block_mask.BLOCK_SIZE) >= UNLIMITED:
