@@ -17,6 +17,7 @@ from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, and_masks, 
 from .attention import flex_attention, scaled_dot_product_attention  # noqa: E402
 from .flash import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache, varlen_attn  # noqa: E402
 from .masks import BlockMask, create_block_mask, create_block_sparse_mask  # noqa: E402
+from .sdpa import sdpa_kernel  # noqa: E402
 
 __all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_block_sparse_mask", "create_mask", "flash_attn_func", "flash_attn_varlen_func",
-           "flash_attn_with_kvcache", "flex_attention", "noop_mask", "or_masks", "scaled_dot_product_attention", "varlen_attn"]
+           "flash_attn_with_kvcache", "flex_attention", "noop_mask", "or_masks", "scaled_dot_product_attention", "sdpa_kernel", "varlen_attn"]
