@@ -63,7 +63,7 @@ def attention(module, query, key, value, attention_mask, scaling=None, dropout=0
     if softcap is not None or biases:
         axes = [tuple([size > 1 for size in x.shape]) for x in biases]
         score = Made(_score, (softcap, len(biases), *biases, *[is_along for of in axes for is_along in of]))
-    output, _ = _attend(query, key, value, score, mask_mod, block_mask, True, scaling, dropout, False, False, None, (blocks, visible, s_aux, None, None))
+    output, _ = _attend(query, key, value, score, mask_mod, block_mask, True, scaling, dropout, False, False, None, (blocks, visible, s_aux, None, None, None))
     return output.transpose(1, 2).contiguous(), None
 
 

@@ -181,6 +181,43 @@ class Flash(unittest.TestCase):
         part = at.flash_attn_with_kvcache(q, *caches, cache_seqlens=20, causal=True)
         self.close(part[1], dense(q[1], caches[0][1, :20], caches[1][1, :20], causal=True)[0])
 
+    def test_pages(self):
+        """A cache in pages, which sequences share in any order; entries behind a length are no pages."""
+        size, pages = 16, 11
+        caches = [torch.randn(pages, size, 2, columns, device=DEVICE) for columns in (D, 24)]
+        table = torch.tensor([[3, 7, 0, -9], [10, 10 ** 6, -1, 7], [4, 5, 6, 2]], dtype=torch.int32, device=DEVICE)
+        lengths = torch.tensor([30, 3, 55], dtype=torch.int32, device=DEVICE)
+        for rows, new, options in ((1, 1, {}), (5, 5, {"causal": True}), (3, 0, {"window": (20, 0)}), (1, 1, {"causal": True, "softcap": 4.0})):
+            for dtype in (torch.int32, torch.int64):
+                k_cache, v_cache = (x.clone() for x in caches)
+                q = torch.randn(3, rows, H, D, device=DEVICE)
+                k, v = (torch.randn(3, new, 2, columns, device=DEVICE) for columns in (D, 24))
+                given = {{"window": "window_size"}.get(name, name): value for name, value in options.items()}
+                got, lse = at.flash_attn_with_kvcache(q, k_cache, v_cache, *((k, v) if new else ()), cache_seqlens=lengths, block_table=table.to(dtype),
+                                                      return_softmax_lse=True, **given)
+                for b, length in enumerate(lengths.tolist()):
+                    used = table[b, :-(-(length + new) // size)].long()
+                    keys = [torch.cat([cache[used].flatten(0, 1)[:length], fresh[b]]) for cache, fresh in zip(caches, (k, v))]
+                    want, sums = dense(q[b], *keys, **options)
+                    self.close(got[b], want)
+                    self.close(lse[b], sums)
+                    self.assertTrue(torch.equal(k_cache[used].flatten(0, 1)[:length + new], keys[0]))
+        whole = table.clamp(0, pages - 1)
+        self.close(at.flash_attn_with_kvcache(q, *caches, block_table=whole)[2], dense(q[2], *[x[whole[2].long()].flatten(0, 1) for x in caches])[0])
+
+        def mask_mod(b, h, q_idx, kv_idx):
+            return kv_idx % 3 != 1
+        mask = at.create_block_mask(mask_mod, None, None, rows, 4 * size, device=DEVICE)
+        got = at.flex_attention(q.transpose(1, 2), *[x.transpose(1, 2) for x in caches], block_mask=mask, enable_gqa=True, key_lengths=lengths, block_table=table)
+        keys = [x[table[0, :2].long()].flatten(0, 1)[:30][torch.arange(30, device=DEVICE) % 3 != 1] for x in caches]
+        self.close(got[0].transpose(0, 1), dense(q[0], *keys)[0])
+        compiled = torch.compile(lambda *x: at.flash_attn_with_kvcache(*x, cache_seqlens=lengths, block_table=table, causal=True), fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(compiled(q, *caches), at.flash_attn_with_kvcache(q, *caches, cache_seqlens=lengths, block_table=table, causal=True)))
+        with self.assertRaisesRegex(ValueError, r"block_table is torch.int32 of shape \[2, 4\], but must be int32 or int64 of shape \[3, N\]"):
+            at.flash_attn_with_kvcache(q, *caches, cache_seqlens=lengths, block_table=table[:2])
+        with self.assertRaisesRegex(attune.Error, "no backward pass"):
+            at.flash_attn_with_kvcache(q.requires_grad_(), *caches, cache_seqlens=lengths, block_table=table)
+
     def test_compile(self):
         q, k, v, cu_q, cu_k = packed([9, 31], [9, 31])
 
@@ -275,7 +312,7 @@ class Flash(unittest.TestCase):
             with self.assertRaisesRegex(kind, text):
                 at.flash_attn_varlen_func(*args, **options)
         x = torch.randn(2, 8, H, D, device=DEVICE)
-        for name in ("rotary_cos", "rotary_sin", "cache_batch_idx", "block_table"):
+        for name in ("rotary_cos", "rotary_sin", "cache_batch_idx"):
             with self.assertRaisesRegex(attune.Error, name):
                 at.flash_attn_with_kvcache(x, x, x, **{name: x})
         for options in ({"k": x}, {"k": x, "v": x}, {"cache_seqlens": cu_q}):

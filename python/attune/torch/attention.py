@@ -28,7 +28,7 @@ def _warn_once(text):
 
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, kernel_options=None, *,
                    return_aux=None, dropout_p=0.0, deterministic=False, normaliser=None, sink=None, key_lengths=None, query_lengths=None, cu_seqlens_q=None,
-                   cu_seqlens_k=None):
+                   cu_seqlens_k=None, block_table=None):
     """Attention, as torch.nn.attention.flex_attention.flex_attention computes it, and with the same arguments.
 
     query [B, Hq, L, E], key [B, Hkv, S, E], value [B, Hkv, S, Ev], of bfloat16, float16 or float32 and any strides; E and Ev up to 512. Returns
@@ -44,6 +44,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     sink            float32 [Hq]: a logit of each head in softmax's denominator
     key_lengths     int32 or int64 [B]: sequence b has so many of the S keys. What key and value hold behind them, NaN too, reaches nothing
     query_lengths   the same of the rows of query; behind them output is 0, LSE -inf, and gradients are 0
+    block_table     int32 or int64 [B, N], without gradients: key k of sequence b is row k % size of page block_table[b, k // size]; key [P, Hkv, size, E] and value
+                    [P, Hkv, size, Ev] hold the pages, and there are N size keys, of which key_lengths leaves some. Entries behind a length may hold anything
     cu_seqlens_q    int32 or int64 [N + 1], for a batch of 1: N packed sequences, of which number n has the rows of query from cu_seqlens_q[n] to
                     cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other
     cu_seqlens_k    the same of the keys, without it those of the rows
@@ -67,11 +69,11 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
             raise ValueError("query is nested, and cu_seqlens are given, too; leave them out")
         (query, key, value), cu_seqlens_q, cu_seqlens_k = jagged(query, key, value)
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
-        _check_packed(query, blocks, key_lengths, query_lengths)
+        _check_packed(query, blocks, key_lengths, query_lengths, block_table)
         score_mod, mask_mod = functions_of(score_mod, mask_mod, rows_of(cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, None, query.shape[2]))
         block_mask = None
     output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser,
-                          (blocks, None, sink, key_lengths, query_lengths))
+                          (blocks, None, sink, key_lengths, query_lengths, block_table))
     if like is not None:
         output, lse = nested(output, like), nested(lse, like) if with_lse else None
     if return_aux is not None:
@@ -94,7 +96,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         packed, cu_q, cu_k = jagged(query, key, value)
         rows = rows_of(cu_q, cu_k, None, packed[0].shape[2])
         mask = functions_of(None, _causal if is_causal else None, rows)[1]
-        output, _ = _attend(*packed, None, mask, None, enable_gqa, scale, dropout_p, False, False, None, (None, None, None, key_lengths, query_lengths))
+        output, _ = _attend(*packed, None, mask, None, enable_gqa, scale, dropout_p, False, False, None, (None, None, None, key_lengths, query_lengths, None))
         return nested(output, query)
     if query.dim() == 3:
         return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa,
@@ -112,14 +114,16 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                      "what is visible")
             attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     return _attend(query, key, value, None, mask_mod, None, enable_gqa, scale, dropout_p, False, False, None,
-                   (None, attn_mask, None, key_lengths, query_lengths))[0]
+                   (None, attn_mask, None, key_lengths, query_lengths, None))[0]
 
 
-def _check_packed(query, blocks, key_lengths, query_lengths):
+def _check_packed(query, blocks, key_lengths, query_lengths, block_table):
     if query.dim() != 4 or query.shape[0] != 1:
         raise ValueError(f"query has shape {list(query.shape)}, but with cu_seqlens must have a batch of 1: [1, H, T, E]")
     if blocks is not None:
         fail("block_mask is PyTorch's, whose blocks are not of packed sequences; make it by attune.torch.create_block_mask")
+    if block_table is not None:
+        fail("block_table is not supported with cu_seqlens; gather the pages into key and value, or pad query to a batch of sequences with query_lengths")
     if key_lengths is not None or query_lengths is not None:
         fail("key_lengths and query_lengths are given with cu_seqlens, which say the lengths; leave them out, or hide keys in mask_mod by their place")
 
@@ -162,7 +166,8 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scal
     if isinstance(scale, torch.Tensor) and scale.requires_grad and torch.is_grad_enabled():
         fail("scale is a tensor that requires grad, and would have no gradient; multiply query by it, or the score in score_mod, with scale=1.0")
     blocks, attn_mask, sink, *lengths = own
-    own = (blocks, attn_mask, sink.float() if sink is not None else None, *lengths)
+    *lengths, block_table = lengths
+    own = (blocks, attn_mask, sink.float() if sink is not None else None, *lengths, block_table.int() if block_table is not None else None)
     given = [x for x in own if x is not None]
     has_dropout = True if dropout_p else False
     if torch.compiler.is_dynamo_compiling():
@@ -203,7 +208,7 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scal
     if fits:
         return attend(found, layout, query, key, value, captured, scalars, dropout_p, deterministic, with_lse)
     columns = _constant(value.shape[3])
-    output, lse = attend(found, layout, *_fitted(query, key, value), captured, scalars, dropout_p, deterministic, with_lse)
+    output, lse = attend(found, layout, *_fitted(query, key, value, block_table is not None), captured, scalars, dropout_p, deterministic, with_lse)
     return output[..., :columns] if columns % 8 else output, lse
 
 
@@ -249,7 +254,7 @@ def _case(call, options, is_direct):
         return _Case(found, False, None), reads.leaves, reads.numbers
     if found.are_leaves:
         _placed(reads.leaves + [x for x in call.own if x is not None], found.names, call.query.device)
-    fitted = _fitted(call.query, call.key, call.value)
+    fitted = _fitted(call.query, call.key, call.value, call.own[-1] is not None)
     fits = fitted[0] is call.query and fitted[1] is call.key and fitted[2] is call.value
     case = _Case(found, fits, layout_of(*fitted))
     if found.lasting:
@@ -271,13 +276,13 @@ def _placed(tensors, names, device):
 
 def _definition(call, scale):
     """The Definition for these arguments, which are checked. `scale` is a constant, None or RUNTIME."""
-    query, key, value, _, _, block_mask, enable_gqa, _, dropout, normaliser, (blocks, attn_mask, sink, *lengths) = call
-    _check(query, key, value, enable_gqa)
+    query, key, value, _, _, block_mask, enable_gqa, _, dropout, normaliser, (blocks, attn_mask, sink, *lengths, block_table) = call
+    _check(query, key, value, enable_gqa, block_table)
     for what, given in zip(("key_lengths", "query_lengths"), lengths):
         if given is not None and (given.dtype not in (torch.int32, torch.int64) or given.shape != query.shape[:1]):
             raise ValueError(f"{what} is {given.dtype} of shape {list(given.shape)}, but must be int32 or int64 of shape [{query.shape[0]}]: a length for each sequence")
     if block_mask is not None:
-        _check_lengths(block_mask, query, key)
+        _check_lengths(block_mask, query, key.shape[2] if block_table is None else key.shape[2] * block_table.shape[1])
     if sink is not None and sink.shape != query.shape[1:2]:
         raise ValueError(f"sink has shape {list(sink.shape)}, but must have one logit for each of query's {query.shape[1]} heads")
     head_dim = _constant(query.shape[3])
@@ -288,7 +293,8 @@ def _definition(call, scale):
     block_size = tuple([_constant(size) for size in block_mask.BLOCK_SIZE]) if blocks is not None else None
     shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
     return Definition(block_size, shared, attn_mask.dtype if attn_mask is not None else None, sink is not None,
-                      tuple([given.dtype if given is not None else None for given in lengths]), scale, dropout, normaliser)
+                      tuple([given.dtype if given is not None else None for given in lengths]),
+                      _constant(key.shape[2]) if block_table is not None else None, scale, dropout, normaliser)
 
 
 def _constant(number):
@@ -296,10 +302,10 @@ def _constant(number):
     return torch.fx.experimental.symbolic_shapes.guard_scalar(number) if torch.compiler.is_dynamo_compiling() else number
 
 
-def _fitted(query, key, value):
+def _fitted(query, key, value, is_paged):
     """The three, of one batch and of columns that kernels have."""
     batch, columns, columns_v = query.shape[0], _constant(query.shape[3]), _constant(value.shape[3])
-    if key.shape[0] != batch:
+    if key.shape[0] != batch and not is_paged:
         key, value = key.expand(batch, -1, -1, -1), value.expand(batch, -1, -1, -1)
     if columns % 8:
         query, key = (torch.nn.functional.pad(x, (0, -columns % 8)) for x in (query, key))
@@ -308,7 +314,7 @@ def _fitted(query, key, value):
     return query, key, value
 
 
-def _check(query, key, value, enable_gqa):
+def _check(query, key, value, enable_gqa, block_table):
     for tensor, what in ((query, "query"), (key, "key"), (value, "value")):
         check_kind(tensor, what)
     shapes = query.shape, key.shape, value.shape
@@ -324,7 +330,10 @@ def _check(query, key, value, enable_gqa):
             raise ValueError(f"query and key have {heads} and {key_heads} heads, but must have the same number without enable_gqa=True")
         if not key_heads or heads % key_heads:
             raise ValueError(f"query has {heads} heads and key {key_heads}, but the heads of query must be a multiple of those of key")
-    if batch != key_batch and key_batch != 1:
+    if block_table is not None and (block_table.dim() != 2 or block_table.shape[0] != batch or block_table.dtype.is_floating_point or block_table.dtype.is_complex):
+        raise ValueError(f"block_table is {block_table.dtype} of shape {list(block_table.shape)}, but must be int32 or int64 of shape [{batch}, N]: the pages of each "
+                         "sequence")
+    if block_table is None and batch != key_batch and key_batch != 1:
         raise ValueError(f"query and key have batches {batch} and {key_batch}, but must have the same, or key and value 1")
     if not query.device == key.device == value.device:
         raise ValueError(f"query, key and value are on {query.device}, {key.device} and {value.device}, but must be on one device")
@@ -335,10 +344,10 @@ def _check(query, key, value, enable_gqa):
         raise ValueError(f"query, key and value are {query.dtype}, {key.dtype} and {value.dtype}, but must be of one dtype")
 
 
-def _check_lengths(block_mask, query, key):
+def _check_lengths(block_mask, query, keys):
     lengths = block_mask.shape[-2:]
-    if tuple(lengths) != (query.shape[2], key.shape[2]) and min(block_mask.BLOCK_SIZE) < UNLIMITED:
-        raise ValueError(f"block_mask is of {lengths[0]} queries and {lengths[1]} keys, but query and key have {query.shape[2]} and {key.shape[2]}; make a mask "
+    if tuple(lengths) != (query.shape[2], keys) and min(block_mask.BLOCK_SIZE) < UNLIMITED:
+        raise ValueError(f"block_mask is of {lengths[0]} queries and {lengths[1]} keys, but query and key have {query.shape[2]} and {keys}; make a mask "
                          "of these lengths")
     for what, extent, size in (("batch", block_mask.shape[0], query.shape[0]), ("number of heads", block_mask.shape[1], query.shape[1])):
         if len(block_mask.shape) == 4 and extent not in (1, size):

@@ -26,7 +26,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     mask = _dense_mask(left, right, shift)
     score = _score(softcap, alibi_slopes, q.shape[2], q.shape[0], shift)
     output, lse = _attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), score, mask, None, True, softmax_scale, dropout_p, deterministic,
-                          return_attn_probs, None, (None,) * 5)
+                          return_attn_probs, None, (None,) * 6)
     output = output.transpose(1, 2)
     return (output, lse, None) if return_attn_probs else output
 
@@ -41,17 +41,17 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     Sequences may be empty. The longest lengths are not needed and not read. Returns [Tq, H, Dv]; with return_attn_probs (output, LSE float32 [H, Tq], None),
     for dropout_p 0 alone. Rows behind the last sequence and rows that see no key give 0.
 
-    The other arguments are flash_attn_func's, within each sequence. block_table is refused: pages of keys are in attune.Kernel (key_pages).
+    The other arguments are flash_attn_func's, within each sequence. block_table is refused; flash_attn_with_kvcache takes it.
     """
     _check_rank((q, k, v), 3, "[T, H, D]")
     _check_probabilities(return_attn_probs, dropout_p)
     if block_table is not None:
-        fail("block_table is not supported with packed queries; run attune.Kernel with key_pages, or gather the pages into k and v")
+        fail("block_table is not supported with packed queries; gather the pages into k and v, or call flash_attn_with_kvcache")
     low, end, shift, _, sequence = rows_of(cu_seqlens_q, cu_seqlens_k, seqused_k, q.shape[0])
     mask = Made(window_mask, (low, end, shift, *_sides(window_size, causal)))
     score = _score(softcap, alibi_slopes, q.shape[1], cu_seqlens_q.shape[0] - 1, shift, sequence)
     output, lse = _attend(*[x.transpose(0, 1).unsqueeze(0) for x in (q, k, v)], score, mask, None, True, softmax_scale, dropout_p, deterministic,
-                          return_attn_probs, None, (None,) * 5)
+                          return_attn_probs, None, (None,) * 6)
     output = output.squeeze(0).transpose(0, 1)
     return (output, lse.squeeze(0), None) if return_attn_probs else output
 
@@ -83,11 +83,12 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     hides the first keys. Returns [B, Sq, H, Dv], with return_softmax_lse (output, LSE float32 [B, H, Sq]). The other arguments are flash_attn_func's; how
     keys are split is chosen by the cost model, and num_splits is not read.
 
-    Refused: rotary_cos and rotary_sin (rotate q and k before the call), cache_batch_idx (index the caches), block_table (attune.Kernel's key_pages).
+    With block_table, int32 or int64 [B, N], the caches are [P, size, Hkv, D and Dv], and key k of sequence b is row k % size of page block_table[b, k // size].
+
+    Refused: rotary_cos and rotary_sin (rotate q and k before the call), cache_batch_idx (index the caches).
     """
     for name, given, instead in (("rotary_cos", rotary_cos, "rotate q and k before the call"), ("rotary_sin", rotary_sin, "rotate q and k before the call"),
-                                 ("cache_batch_idx", cache_batch_idx, "pass k_cache[cache_batch_idx] and v_cache[cache_batch_idx]"),
-                                 ("block_table", block_table, "run attune.Kernel with key_pages")):
+                                 ("cache_batch_idx", cache_batch_idx, "pass k_cache[cache_batch_idx] and v_cache[cache_batch_idx]")):
         if given is not None:
             fail(f"{name} is not supported; {instead}")
     _check_rank((q, k_cache, v_cache), 4, "[B, S, H, D]")
@@ -98,22 +99,24 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if cache_seqlens is None:
         if new:
             raise ValueError("k and v are given without cache_seqlens, which says where they are written")
-        cache_seqlens = k_cache.shape[1]
+        cache_seqlens = k_cache.shape[1] * (1 if block_table is None else block_table.shape[1])
     if isinstance(cache_seqlens, int):
         cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
     if cache_seqlens.shape != (batch,):
         raise ValueError(f"cache_seqlens has shape {list(cache_seqlens.shape)}, but must have [{batch}]: a length for each sequence")
     if new:
         places = cache_seqlens.long().unsqueeze(1) + torch.arange(new, device=q.device)
-        sequences = torch.arange(batch, device=q.device).unsqueeze(1)
-        k_cache[sequences, places], v_cache[sequences, places] = k, v
+        rows_of_caches = torch.arange(batch, device=q.device).unsqueeze(1), places
+        if block_table is not None:
+            rows_of_caches = block_table.long().gather(1, places // k_cache.shape[1]), places % k_cache.shape[1]
+        k_cache[rows_of_caches], v_cache[rows_of_caches] = k, v
     lengths = (cache_seqlens + new).int()
     shift = lengths - rows
     left, right = _sides(window_size, causal)
     mask = Made(_cache_mask, (left, right, shift, cache_leftpad)) if left >= 0 or right >= 0 or cache_leftpad is not None else None
     score = _score(softcap, alibi_slopes, heads, batch, shift)
     output, lse = _attend(q.transpose(1, 2), k_cache.transpose(1, 2), v_cache.transpose(1, 2), score, mask, None, True, softmax_scale, 0.0, False,
-                          return_softmax_lse, None, (None, None, None, lengths, None))
+                          return_softmax_lse, None, (None, None, None, lengths, None, block_table))
     output = output.transpose(1, 2)
     return (output, lse) if return_softmax_lse else output
 

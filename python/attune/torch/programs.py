@@ -29,6 +29,7 @@ class Definition(typing.NamedTuple):
     attn_mask: torch.dtype  # of the attn_mask of scaled_dot_product_attention, else None
     sink: bool
     lengths: tuple  # the dtypes of key_lengths and query_lengths, or None
+    page_size: int  # keys of a page where block_table is given, else None
     scale: object  # a float, None: by the head dimension, or RUNTIME
     dropout: bool
     normaliser: object
@@ -242,7 +243,7 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
     hides = definition.attn_mask is torch.bool
     adds_bias = definition.attn_mask is not None and not hides
     attn_mask = ex.tensor("attn_mask", CAPTURED[definition.attn_mask], 4) if hides or adds_bias else None
-    own = [name for name, has in zip(OWN, (has_blocks, hides or adds_bias, definition.sink, *definition.lengths)) if has]
+    own = [name for name, has in zip(OWN, (has_blocks, hides or adds_bias, definition.sink, *definition.lengths, definition.page_size is not None)) if has]
     of_score = []
 
     def score(s, b, h, q, k):
@@ -265,7 +266,7 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
             of_all = definition.shared
             block = ex.tensor("blocks", "i32", 4)[0 if of_all[0] else b, 0 if of_all[1] else h, q // rows, k // columns]
             result = (block == 2) | ((block == 1) & result)
-        for name, dtype, index in zip(OWN[-2:], definition.lengths, (k, q)):  # of which the compiler finds that they end what is read
+        for name, dtype, index in zip(OWN[3:5], definition.lengths, (k, q)):  # of which the compiler finds that they end what is read
             if dtype is not None:
                 result = (index < ex.tensor(name, CAPTURED[dtype], 1)[b]) & result
         return result
@@ -277,7 +278,8 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
     has_mask = mask_mod is not None or has_blocks or hides or any(definition.lengths)
     variant = Variant(score if has_score else None, mask if has_mask else None, scale=1.0 if has_scale else definition.scale,
                       sink=ex.tensor("sink", "f32", 1) if definition.sink else None, dropout=0.0 if definition.dropout else None,
-                      normaliser=definition.normaliser)
+                      normaliser=definition.normaliser,
+                      key_pages=(ex.tensor("block_table", "i32", 2), definition.page_size) if definition.page_size is not None else None)
     if trace.exact:
         variant._core.precise()
     constants.add(trace.constant_numbers, trace.preferred, reads.numbers)

@@ -29,7 +29,7 @@ CONVERTED = {torch.uint8: torch.int32, torch.int8: torch.int32, torch.int16: tor
 _NARROW = {torch.uint8: lambda x: x & 255, torch.int8: lambda x: x << 24 >> 24, torch.int16: lambda x: x << 16 >> 16}  # how they wrap
 _MOST_DIMS = 4
 CAPTURED = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool"}
-OWN = ("blocks", "attn_mask", "sink", "key_lengths", "query_lengths")  # tensors that arguments give, by the names that their captured tensors have
+OWN = ("blocks", "attn_mask", "sink", "key_lengths", "query_lengths", "block_table")  # tensors that arguments give, by the names that their captured tensors have
 _SCALARS = {"i64": "i64", "f32": "f32"}  # by a number's kind
 
 
