@@ -12,6 +12,7 @@ import torch
 
 import attune
 import attune.torch as at
+from attune.torch import ops, programs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 H, D = 4, 16
@@ -115,16 +116,26 @@ class Flash(unittest.TestCase):
             self.gradients(got, want, (q, k, v, slopes), 2e-4)
 
     def test_lengths_that_change_in_place(self):
-        """The rows' keys are computed again when the bounds change."""
-        q, k, v, cu_q, cu_k = packed([8, 24], [8, 24])
-        first = at.flash_attn_varlen_func(q, k, v, cu_q, cu_k)
-        again = at.flash_attn_varlen_func(q, k, v, cu_q, cu_k)
-        self.assertTrue(torch.equal(first, again))
-        for bounds in (cu_q, cu_k):
-            bounds[1] = 16
-        self.close(at.flash_attn_varlen_func(q, k, v, cu_q, cu_k), by_sequence(q, k, v, cu_q, cu_k)[0])
-        cu_k[1] = 20
-        self.close(at.flash_attn_varlen_func(q, k, v, cu_q, cu_k), by_sequence(q, k, v, cu_q, cu_k)[0])
+        q, k, v, cu, _ = packed([8, 24], [8, 24])
+        for bound in (8, 16, 20):
+            cu.data[1] = bound  # which changes no version
+            self.close(at.flash_attn_varlen_func(q, k, v, cu, cu), by_sequence(q, k, v, cu, cu)[0])
+
+    def test_rows_before_the_first_sequence(self):
+        q, k, v, cu, _ = packed([20], [20])
+        cu = torch.tensor([3, 8, 20], dtype=torch.int32, device=DEVICE)
+        got = at.flash_attn_varlen_func(q, k, v, cu, cu, causal=True)
+        self.assertTrue((got[:3] == 0).all())
+        self.close(got[3:], by_sequence(q, k, v, cu, cu, causal=True)[0])
+
+    def test_windows_and_lengths_share_kernels(self):
+        q, k, v, cu, _ = packed([60], [60])
+        x = torch.randn(1, 60, H, D, device=DEVICE)
+        before = len(ops.variants)
+        for i in range(12):
+            at.flash_attn_func(x[:, :1], x[:, :i + 1], x[:, :i + 1], window_size=(4, 0))
+            at.flash_attn_varlen_func(q, k, v, cu, cu, window_size=(i, 0))
+        self.assertLessEqual(len(ops.variants), before + 2)
 
     def test_varlen_attn(self):
         q, k, v, cu_q, cu_k = packed([5, 33], [20, 41], heads_kv=1)
@@ -178,6 +189,8 @@ class Flash(unittest.TestCase):
                 self.close(lse[b], sums)
         full = at.flash_attn_with_kvcache(q, *caches, causal=True)
         self.close(full[1], dense(q[1], caches[0][1], caches[1][1], causal=True)[0])
+        padded = at.flash_attn_with_kvcache(q, *caches, cache_leftpad=9, window_size=None)
+        self.close(padded[2], dense(q[2], caches[0][2], caches[1][2], hidden=9)[0])
         part = at.flash_attn_with_kvcache(q, *caches, cache_seqlens=20, causal=True)
         self.close(part[1], dense(q[1], caches[0][1, :20], caches[1][1, :20], causal=True)[0])
 
@@ -280,6 +293,14 @@ class Flash(unittest.TestCase):
         sum(dense(*x, causal=True)[0].square().sum() for x in zip(*leaves)).backward()
         for given, of in zip((q, k, v), leaves):
             self.close(given.grad.values(), torch.cat([x.grad for x in of]).double(), 1e-4)
+        apart = torch.nested.nested_tensor([x.detach() for x in parts[2]], layout=torch.jagged).transpose(1, 2)
+        for part, want in zip(at.scaled_dot_product_attention(views[0], views[1], apart).transpose(1, 2).unbind(), [dense(*x)[0] for x in zip(*parts)]):
+            self.close(part, want)
+        other = torch.nested.nested_tensor([torch.randn(n, H, D, device=DEVICE) for n in (5, 32, 13)], layout=torch.jagged).transpose(1, 2)
+        with self.assertRaisesRegex(ValueError, "unlike lengths"):
+            at.scaled_dot_product_attention(views[0], views[1], other)
+        with self.assertRaisesRegex(attune.Error, "key_lengths and query_lengths are given with nested"):
+            at.scaled_dot_product_attention(*views, key_lengths=offsets[1:])
         with self.assertRaisesRegex(attune.Error, "key is no nested tensor"):
             at.flex_attention(views[0], torch.zeros(3, H, 33, D), views[2])
         with self.assertRaisesRegex(attune.Error, "jagged dimension at 1"):
@@ -297,6 +318,27 @@ class Flash(unittest.TestCase):
         with self.assertRaisesRegex(attune.Error, "block_mask is PyTorch's"):
             at.flex_attention(*x, block_mask=torch.nn.attention.flex_attention.create_block_mask(lambda b, h, i, j: i >= j, None, None, 40, 40, device=DEVICE), cu_seqlens_q=cu_q)
 
+    def test_compiled_lengths(self):
+        """One graph for lengths and windows of all sizes, or few."""
+        x = torch.randn(2, 40, H, D, device=DEVICE)
+        slopes = torch.rand(H, device=DEVICE)
+        for options in ({}, {"causal": True}, {"window_size": (5, 0)}, {"window_size": (3, 4), "alibi_slopes": slopes}, {"causal": True, "alibi_slopes": slopes, "softcap": 5.0}):
+            torch._dynamo.reset()
+            compiled = torch.compile(lambda q, k, v: at.flash_attn_func(q, k, v, **options), fullgraph=True, backend="aot_eager")
+            for keys in range(10, 30):
+                args = x[:, :5], x[:, :keys], x[:, :keys]
+                self.close(compiled(*args), at.flash_attn_func(*args, **options).double())
+        q, k, v, cu_q, cu_k = packed([9, 31], [20, 31])
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda left: at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, window_size=(left, 1)), fullgraph=True, backend="aot_eager")
+        for left in (3, 4, 7):
+            self.close(compiled(left), at.flash_attn_varlen_func(q, k, v, cu_q, cu_k, window_size=(left, 1)).double())
+        if programs._CAN_READ_CODE:
+            def within(q, k, v, cu):
+                return at.flex_attention(q, k, v, lambda s, b, h, i, j: s - 0.1 * (i - j), cu_seqlens_q=cu)
+            packed_ = [each.transpose(0, 1)[None].contiguous() for each in (q, q, q)]
+            self.close(torch.compile(within, fullgraph=True, backend="aot_eager")(*packed_, cu_q), within(*packed_, cu_q).double())
+
     def test_errors_of_flash(self):
         q, k, v, cu_q, cu_k = packed([9, 31], [9, 31])
         wrong = ((ValueError, "3 dimensions", (q[None], k, v, cu_q, cu_k), {}),
@@ -306,7 +348,7 @@ class Flash(unittest.TestCase):
                  (ValueError, "no sequence", (q, k, v, cu_q[:1], cu_k[:1]), {}),
                  (ValueError, "alibi_slopes has shape", (q, k, v, cu_q, cu_k), {"alibi_slopes": torch.ones(3, device=DEVICE)}),
                  (ValueError, "seqused_k", (q, k, v, cu_q, cu_k), {"seqused_k": cu_k}),
-                 (attune.Error, "block_table", (q, k, v, cu_q, cu_k), {"block_table": cu_k}),
+                 (attune.Error, "block_table", (q, k[None], v[None], cu_q, cu_k), {"block_table": cu_k}),
                  (attune.Error, "return_attn_probs", (q, k, v, cu_q, cu_k), {"dropout_p": 0.1, "return_attn_probs": True}))
         for kind, text, args, options in wrong:
             with self.assertRaisesRegex(kind, text):
@@ -315,7 +357,8 @@ class Flash(unittest.TestCase):
         for name in ("rotary_cos", "rotary_sin", "cache_batch_idx"):
             with self.assertRaisesRegex(attune.Error, name):
                 at.flash_attn_with_kvcache(x, x, x, **{name: x})
-        for options in ({"k": x}, {"k": x, "v": x}, {"cache_seqlens": cu_q}):
+        for options in ({"k": x}, {"k": x, "v": x}, {"cache_seqlens": cu_q}, {"cache_seqlens": torch.ones(2, device=DEVICE)}, {"cache_leftpad": cu_q[:1]},
+                        {"k": x, "v": x[:, :1], "cache_seqlens": 0}, {"k": x[:1], "v": x[:1], "cache_seqlens": 0}, {"k": x[:, :, :1], "v": x[:, :, :1], "cache_seqlens": 0}):
             with self.assertRaises(ValueError):
                 at.flash_attn_with_kvcache(x, x, x, **options)
 

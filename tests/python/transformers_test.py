@@ -38,7 +38,8 @@ def pair(config, kind=transformers.AutoModelForCausalLM):
         model = kind.from_config(config(), attn_implementation=implementation)
         models.append(model.to(DEVICE).eval())
     models[1].load_state_dict(models[0].state_dict())
-    for model in models:
+    for model, implementation in zip(models, ("eager", "attune")):
+        assert model.config._attn_implementation == implementation
         for parameter in model.parameters():
             assert parameter.dtype == torch.float32
     return models
@@ -122,16 +123,18 @@ class Transformers(unittest.TestCase):
         self.assertEqual(len(ops.variants), known)
 
     def test_encoder_and_decoder(self):
-        config = transformers.T5Config(vocab_size=97, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, dropout_rate=0.0)
-        models = pair(lambda: config, transformers.AutoModelForSeq2SeqLM)
+        def config():
+            return transformers.T5Config(vocab_size=97, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, dropout_rate=0.0)
+        models = pair(config, transformers.AutoModelForSeq2SeqLM)
         padding = torch.ones(2, 37, dtype=torch.long, device=DEVICE)
         padding[0, 30:] = 0
         self.both(models, input_ids=tokens(), attention_mask=padding, decoder_input_ids=tokens(2, 11))
         self.assertTrue(torch.equal(*[model.generate(tokens(), attention_mask=padding, max_new_tokens=12, do_sample=False) for model in models]))
 
     def test_vision(self):
-        config = transformers.ViTConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8, num_labels=5)
-        self.both(pair(lambda: config, transformers.AutoModelForImageClassification), pixel_values=torch.randn(2, 3, 32, 32, device=DEVICE))
+        def config():
+            return transformers.ViTConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8, num_labels=5)
+        self.both(pair(config, transformers.AutoModelForImageClassification), pixel_values=torch.randn(2, 3, 32, 32, device=DEVICE))
 
     def test_compiled(self):
         for name in ("llama", "gemma 2", "gpt-oss"):
@@ -144,6 +147,41 @@ class Transformers(unittest.TestCase):
                 with self.subTest(model=name, inputs=list(inputs)):
                     self.close(forward(**inputs, use_cache=False).logits, eager(**inputs, use_cache=False).logits)
 
+    def test_compiled_generation(self):
+        """Steps with a growing cache, and encoders of other lengths, record no graph each."""
+        eager, ours = pair(CONFIGS["llama"])
+        torch._dynamo.reset()
+        forward = torch.compile(ours, fullgraph=True, backend="aot_eager")
+        with torch.no_grad():
+            caches = [transformers.DynamicCache() for _ in range(2)]
+            for step in range(14):
+                ids = tokens(2, 6) if step == 0 else tokens(2, step + 1)[:, -1:]
+                wants = eager(input_ids=ids, past_key_values=caches[0], use_cache=True).logits
+                self.close(forward(input_ids=ids, past_key_values=caches[1], use_cache=True).logits, wants)
+
+        def config():
+            return transformers.T5Config(vocab_size=97, d_model=64, d_kv=16, d_ff=96, num_layers=1, num_heads=4, decoder_start_token_id=0, dropout_rate=0.0)
+        eager, ours = pair(config, transformers.AutoModelForSeq2SeqLM)
+        torch._dynamo.reset()
+        forward = torch.compile(ours, fullgraph=True, backend="aot_eager")
+        for count in (12, 17, 21, 22):
+            self.close(forward(input_ids=tokens(2, count), decoder_input_ids=tokens(2, 5)).logits, eager(input_ids=tokens(2, count), decoder_input_ids=tokens(2, 5)).logits)
+
+    def test_models_that_look_at_their_mask(self):
+        """Doge changes it, GPT-2 asks for its dimensions; Bloom adds it to scores and is refused."""
+        self.both(pair(lambda: transformers.DogeConfig(**SMALL, keep_window_size=8)), input_ids=tokens())
+        eager, ours = pair(lambda: transformers.GPT2Config(vocab_size=97, n_embd=64, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=None))
+        results = [model.generate(tokens(2, 8), max_new_tokens=8, do_sample=False, cache_implementation="static", disable_compile=True, pad_token_id=0)
+                   for model in (eager, ours)]
+        self.assertTrue(torch.equal(*results))
+        bloom = transformers.AutoModelForCausalLM.from_config(transformers.BloomConfig(vocab_size=97, hidden_size=64, n_layer=1, n_head=4))
+        bloom.config._attn_implementation = "attune"
+        with self.assertRaisesRegex(attune.Error, "outside of transformers' attention interface"):
+            bloom.to(DEVICE)(input_ids=tokens())
+        shown = attune.transformers.mask(2, 5, 7, q_offset=2, device=DEVICE)
+        self.assertTrue(torch.equal(shown[:, :, 1:], torch.ones(5, 7, dtype=torch.bool, device=DEVICE).tril(2)[1:].expand(2, 1, 4, 7)))
+        self.assertEqual((shown.dim(), shown.dtype, tuple(shown.shape)), (4, torch.bool, (2, 1, 5, 7)))
+
     def test_gradient_checkpointing(self):
         models = pair(CONFIGS["gemma 2"])
         for model in models:
@@ -152,9 +190,12 @@ class Transformers(unittest.TestCase):
         self.both(models, input_ids=tokens(), use_cache=False)
 
     def test_what_is_refused(self):
-        _, model = pair(CONFIGS["llama"])
-        with self.assertRaisesRegex(attune.Error, "output_attentions is not supported"):
-            attune.transformers.attention(None, *[torch.zeros(1, 4, 8, 16, device=DEVICE)] * 3, None, output_attentions=True)
+        operands = [torch.zeros(1, 4, 8, 16, device=DEVICE)] * 3
+        for option in ("output_attentions", "indices", "block_indices"):
+            with self.assertRaisesRegex(attune.Error, f"{option} is not supported"):
+                attune.transformers.attention(None, *operands, None, **{option: True})
+        with self.assertRaisesRegex(attune.Error, "attention_mask of four dimensions is torch.int64"):
+            attune.transformers.attention(None, *operands, torch.ones(1, 1, 8, 8, dtype=torch.int64, device=DEVICE))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
                    cu_seqlens_k=None, block_table=None):
     """Attention, as torch.nn.attention.flex_attention.flex_attention computes it, and with the same arguments.
 
-    query [B, Hq, L, E], key [B, Hkv, S, E], value [B, Hkv, S, Ev], of bfloat16, float16 or float32 and any strides; E and Ev up to 512. Returns
+    query [B, Hq, L, E], key [B, Hkv, S, E], value [B, Hkv, S, Ev], of bfloat16, float16 or float32 and any strides; E and Ev up to 576. Returns
     [B, Hq, L, Ev]; with return_lse (output, LSE), with return_aux (output, AuxOutput); LSE is float32 [B, Hq, L] and differentiable.
 
     score_mod(score, b, h, q_idx, kv_idx) and block_mask's mask_mod(b, h, q_idx, kv_idx) are traced once for as long as what they depend on stays.
@@ -47,7 +47,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     block_table     int32 or int64 [B, N], without gradients: key k of sequence b is row k % size of page block_table[b, k // size]; key [P, Hkv, size, E] and value
                     [P, Hkv, size, Ev] hold the pages, and there are N size keys, of which key_lengths leaves some. Entries behind a length may hold anything
     cu_seqlens_q    int32 or int64 [N + 1], for a batch of 1: N packed sequences, of which number n has the rows of query from cu_seqlens_q[n] to
-                    cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other
+                    cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other, but rows of all must be finite
     cu_seqlens_k    the same of the keys, without it those of the rows
 
     Nested tensors [B, H, j, E] of the jagged layout are packed sequences, too; what it returns is nested then.
@@ -91,12 +91,14 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     attn_mask and give a nested tensor.
     """
     if query.is_nested:
+        if key_lengths is not None or query_lengths is not None:
+            fail("key_lengths and query_lengths are given with nested tensors, which have their lengths; leave them out")
         if attn_mask is not None:
             fail("attn_mask is given with nested tensors; write the mask as a mask_mod of flex_attention, which sees places within a sequence")
         packed, cu_q, cu_k = jagged(query, key, value)
         rows = rows_of(cu_q, cu_k, None, packed[0].shape[2])
         mask = functions_of(None, _causal if is_causal else None, rows)[1]
-        output, _ = _attend(*packed, None, mask, None, enable_gqa, scale, dropout_p, False, False, None, (None, None, None, key_lengths, query_lengths, None))
+        output, _ = _attend(*packed, None, mask, None, enable_gqa, scale, dropout_p, False, False, None, (None,) * 6)
         return nested(output, query)
     if query.dim() == 3:
         return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa,

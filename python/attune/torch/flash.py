@@ -22,9 +22,9 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     _check_rank((q, k, v), 4, "[B, S, H, D]")
     _check_probabilities(return_attn_probs, dropout_p)
     left, right = _sides(window_size, causal)
-    shift = _constant(k.shape[1] - q.shape[1])
-    mask = _dense_mask(left, right, shift)
-    score = _score(softcap, alibi_slopes, q.shape[2], q.shape[0], shift)
+    shift = k.shape[1] - q.shape[1]
+    mask = _dense_mask(left, right, shift, q.device)
+    score = _score(softcap, alibi_slopes, q.shape[2], q.shape[0], _number(shift, q.device) if alibi_slopes is not None else None)
     output, lse = _attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), score, mask, None, True, softmax_scale, dropout_p, deterministic,
                           return_attn_probs, None, (None,) * 6)
     output = output.transpose(1, 2)
@@ -39,16 +39,17 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     q [Tq, H, D], k [Tk, Hkv, D], v [Tk, Hkv, Dv]; cu_seqlens_q and cu_seqlens_k, int32 or int64 [N + 1] on their device: sequence n has the rows from
     cu_seqlens_q[n] to cu_seqlens_q[n + 1] and the keys from cu_seqlens_k[n] to cu_seqlens_k[n + 1], of which seqused_k, int32 or int64 [N], leaves so many.
     Sequences may be empty. The longest lengths are not needed and not read. Returns [Tq, H, Dv]; with return_attn_probs (output, LSE float32 [H, Tq], None),
-    for dropout_p 0 alone. Rows behind the last sequence and rows that see no key give 0.
+    for dropout_p 0 alone. Rows of no sequence and rows that see no key give 0, and LSE -inf. k and v must be finite, also behind the last sequence and where
+    seqused_k leaves them out: a NaN reaches rows that are computed together with it.
 
     The other arguments are flash_attn_func's, within each sequence. block_table is refused; flash_attn_with_kvcache takes it.
     """
-    _check_rank((q, k, v), 3, "[T, H, D]")
-    _check_probabilities(return_attn_probs, dropout_p)
     if block_table is not None:
         fail("block_table is not supported with packed queries; gather the pages into k and v, or call flash_attn_with_kvcache")
+    _check_rank((q, k, v), 3, "[T, H, D]")
+    _check_probabilities(return_attn_probs, dropout_p)
     low, end, shift, _, sequence = rows_of(cu_seqlens_q, cu_seqlens_k, seqused_k, q.shape[0])
-    mask = Made(window_mask, (low, end, shift, *_sides(window_size, causal)))
+    mask = Made(window_mask, (low, end, shift, *_limits(*_sides(window_size, causal), q.device)))
     score = _score(softcap, alibi_slopes, q.shape[1], cu_seqlens_q.shape[0] - 1, shift, sequence)
     output, lse = _attend(*[x.transpose(0, 1).unsqueeze(0) for x in (q, k, v)], score, mask, None, True, softmax_scale, dropout_p, deterministic,
                           return_attn_probs, None, (None,) * 6)
@@ -96,14 +97,15 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if (k is None) != (v is None):
         raise ValueError("k and v must be given together")
     new = k.shape[1] if k is not None else 0
+    if new and (k.shape[0] != batch or (*k.shape[2:],) != (*k_cache.shape[2:],) or v.shape[:3] != k.shape[:3] or v.shape[3:] != v_cache.shape[3:]):
+        raise ValueError(f"k and v have shapes {list(k.shape)} and {list(v.shape)}, but must have [{batch}, Sn, {k_cache.shape[2]}, {k_cache.shape[3]}] and "
+                         f"[{batch}, Sn, {k_cache.shape[2]}, {v_cache.shape[3]}]: the heads and columns of the caches")
     if cache_seqlens is None:
         if new:
             raise ValueError("k and v are given without cache_seqlens, which says where they are written")
         cache_seqlens = k_cache.shape[1] * (1 if block_table is None else block_table.shape[1])
-    if isinstance(cache_seqlens, int):
-        cache_seqlens = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
-    if cache_seqlens.shape != (batch,):
-        raise ValueError(f"cache_seqlens has shape {list(cache_seqlens.shape)}, but must have [{batch}]: a length for each sequence")
+    cache_seqlens = _lengths(cache_seqlens, "cache_seqlens", batch, q.device)
+    cache_leftpad = _lengths(cache_leftpad, "cache_leftpad", batch, q.device) if cache_leftpad is not None else None
     if new:
         places = cache_seqlens.long().unsqueeze(1) + torch.arange(new, device=q.device)
         rows_of_caches = torch.arange(batch, device=q.device).unsqueeze(1), places
@@ -113,7 +115,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     lengths = (cache_seqlens + new).int()
     shift = lengths - rows
     left, right = _sides(window_size, causal)
-    mask = Made(_cache_mask, (left, right, shift, cache_leftpad)) if left >= 0 or right >= 0 or cache_leftpad is not None else None
+    mask = Made(_cache_mask, (*_limits(left, right, q.device), shift, cache_leftpad)) if left >= 0 or right >= 0 or cache_leftpad is not None else None
     score = _score(softcap, alibi_slopes, heads, batch, shift)
     output, lse = _attend(q.transpose(1, 2), k_cache.transpose(1, 2), v_cache.transpose(1, 2), score, mask, None, True, softmax_scale, 0.0, False,
                           return_softmax_lse, None, (None, None, None, lengths, None, block_table))
@@ -133,40 +135,61 @@ def _check_probabilities(asked, dropout_p):
              "gives the LSE")
 
 
+def _lengths(given, name, batch, device):
+    """An int or integer tensor [B] as int32 [B]."""
+    if isinstance(given, int):
+        return torch.full((batch,), given, dtype=torch.int32, device=device)
+    if given.shape != (batch,) or given.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"{name} is {given.dtype} of shape {list(given.shape)}, but must be int32 or int64 of shape [{batch}], or an int")
+    return given.int()
+
+
 def _sides(window_size, causal):
     """How many keys to the left and to the right of a query's own place it sees; -1 is no limit."""
-    left, right = window_size
+    left, right = window_size if window_size is not None else (-1, -1)
     left, right = -1 if left is None or left < 0 else left, -1 if right is None or right < 0 else right
     return left, 0 if causal else right
 
 
-def _dense_mask(left, right, shift):
+def _number(value, device):
+    """A number that graphs of torch.compile need not be recorded again for."""
+    return torch.full((), value, dtype=torch.int32, device=device) if torch.compiler.is_dynamo_compiling() else value
+
+
+def _limits(left, right, device):
+    """Whether there is a limit to the left, which, and the same to the right."""
+    return True if left >= 0 else False, _number(left, device), True if right >= 0 else False, _number(right, device)
+
+
+def _dense_mask(left, right, shift, device):
     """The mask of the keys from `left` before to `right` behind key q_idx + shift, or None."""
     if left < 0 and right < 0:
         return None
     if left < 0 and right == 0:
-        return Made(_causal_mask, (shift != 0,))
-    return Made(_window_mask, (left, right, shift))
+        return Made(_causal_mask, (True if shift != 0 else False,))
+    has_left, _, has_right, _ = _limits(left, right, device)
+    return Made(_window_mask, (has_left, _number(shift - left, device), has_right, _number(shift + right, device)))
 
 
 def _causal_mask(is_shifted):
     return _causal_bottom_right if is_shifted else _causal
 
 
-def _window_mask(left, right, shift):
-    if left < 0:
-        return lambda b, h, q_idx, kv_idx: kv_idx <= q_idx + (shift + right)
-    if right < 0:
-        return lambda b, h, q_idx, kv_idx: kv_idx >= q_idx + (shift - left)
-    return lambda b, h, q_idx, kv_idx: (kv_idx <= q_idx + (shift + right)) & (kv_idx >= q_idx + (shift - left))
+def _window_mask(has_left, first, has_right, last):
+    """The mask of the keys from q_idx + first to q_idx + last, where there are limits."""
+    if not has_left:
+        return lambda b, h, q_idx, kv_idx: kv_idx <= q_idx + last
+    if not has_right:
+        return lambda b, h, q_idx, kv_idx: kv_idx >= q_idx + first
+    return lambda b, h, q_idx, kv_idx: (kv_idx <= q_idx + last) & (kv_idx >= q_idx + first)
 
 
-def _cache_mask(left, right, shift, leftpad):
+def _cache_mask(has_left, left, has_right, right, shift, leftpad):
     """The mask of a cache's keys, whose lengths hide the keys behind them."""
     conditions = []
-    if right >= 0:
+    if has_right:
         conditions.append(lambda b, h, q_idx, kv_idx: kv_idx <= q_idx + shift[b] + right)
-    if left >= 0:
+    if has_left:
         conditions.append(lambda b, h, q_idx, kv_idx: kv_idx >= q_idx + shift[b] - left)
     if leftpad is not None:
         conditions.append(lambda b, h, q_idx, kv_idx: kv_idx >= leftpad[b])
@@ -174,25 +197,26 @@ def _cache_mask(left, right, shift, leftpad):
 
 
 def _score(softcap, slopes, heads, sequences, shift, sequence=None):
-    """The score_mod of softcap and ALiBi, or None. `shift` is what to add to a row's number for its own place among the keys: a number, one of each sequence,
-    or, with the `sequence` of each row, one of each row or None."""
+    """The score_mod of softcap and ALiBi, or None. `shift` is what to add to a row's number for its own place among the keys: a number, which may be a tensor of
+    rank 0, one of each sequence, or, with the `sequence` of each row, one of each row or None."""
     softcap, heads = _constant(softcap), _constant(heads)
     if slopes is not None and tuple(slopes.shape) not in ((heads,), (sequences, heads)):
         raise ValueError(f"alibi_slopes has shape {list(slopes.shape)}, but must have [{heads}] or [{sequences}, {heads}]: a slope for each head")
     if slopes is None:
         return Made(_softcap, (softcap,)) if softcap > 0.0 else None
-    return Made(_alibi, (softcap, slopes, shift, sequence if slopes.dim() == 2 else None, slopes.dim() == 2, sequence is not None))
+    return Made(_alibi, (softcap, slopes, shift, sequence if slopes.dim() == 2 else None, slopes.dim() == 2, sequence is not None,
+                         not isinstance(shift, torch.Tensor) or shift.dim() == 0))
 
 
 def _softcap(cap):
     return lambda score, b, h, q_idx, kv_idx: cap * torch.tanh(score / cap)
 
 
-def _alibi(cap, slopes, shift, sequence, has_sequences, is_packed):
+def _alibi(cap, slopes, shift, sequence, has_sequences, is_packed, is_number):
     def score_mod(score, b, h, q_idx, kv_idx):
         if cap > 0.0:
             score = cap * torch.tanh(score / cap)
         slope = slopes[h] if not has_sequences else slopes[sequence[q_idx], h] if is_packed else slopes[b, h]
-        own = q_idx if shift is None else q_idx + (shift if isinstance(shift, int) else shift[q_idx] if is_packed else shift[b])
+        own = q_idx if shift is None else q_idx + (shift if is_number else shift[q_idx] if is_packed else shift[b])
         return score - slope * abs(own - kv_idx)
     return score_mod

@@ -1,9 +1,7 @@
 """Packed sequences: rows of all sequences one after another, as one batch whose mask keeps the sequences apart."""
 import typing
-import weakref
 
 import torch
-from torch.utils.weak import WeakIdKeyDictionary
 
 from ..expressions import fail
 
@@ -19,23 +17,18 @@ class Rows(typing.NamedTuple):
     sequence: torch.Tensor
 
 
-_known = WeakIdKeyDictionary()  # by cu_q: the versions of both bounds and what else the Rows depend on, cu_k, and the Rows
-
-
 def rows_of(cu_q, cu_k, used, count):
-    """The Rows of `count` queries. In training they are computed once for tensors of the same version, as all layers pass the same; elsewhere engines may write
-    to tensors by kernels of their own, which changes no version."""
+    """The Rows of `count` queries, in a few operations of PyTorch. They are not kept: bounds may change in ways that no version counts."""
     _check(cu_q, cu_k, used)
-    is_kept = not (used is not None or torch.compiler.is_compiling() or not torch.is_grad_enabled() or cu_q.is_inference() or cu_k.is_inference()
-                   or cu_q.is_cuda and torch.cuda.is_current_stream_capturing())
-    if not is_kept:
-        return _computed(cu_q, cu_k, used, count)
-    stream = torch.cuda.current_stream(cu_q.device).cuda_stream if cu_q.is_cuda else 0
-    key = (cu_q._version, cu_k._version, count, stream)
-    known = _known.get(cu_q)
-    if known is None or known[0] != key or known[1]() is not cu_k:
-        known = _known[cu_q] = key, weakref.ref(cu_k), _computed(cu_q, cu_k, used, count)
-    return known[2]
+    is_one = cu_q is cu_k and used is None  # of one tensor for both
+    cu_q = cu_q.int()
+    cu_k = cu_q if is_one else cu_k.int()
+    row = torch.arange(count, dtype=torch.int32, device=cu_q.device)
+    sequence = (torch.searchsorted(cu_q, row, right=True, out_int32=True) - 1).clamp(0, cu_q.shape[0] - 2)
+    begin, low = cu_q[sequence], cu_k[sequence]
+    end = cu_k[sequence + 1] if used is None else low + used.int()[sequence]
+    shift = None if is_one else end - cu_q[sequence + 1]
+    return Rows(low, torch.where((row >= cu_q[0]) & (row < cu_q[-1]), end, low), shift, begin, sequence)
 
 
 def _check(cu_q, cu_k, used):
@@ -52,26 +45,14 @@ def _check(cu_q, cu_k, used):
         raise ValueError("cu_seqlens_q has one element, and so no sequence; give it a sequence of no rows")
 
 
-def _computed(cu_q, cu_k, used, count):
-    is_one = cu_q is cu_k and used is None  # of one tensor for both
-    cu_q = cu_q.int()
-    cu_k = cu_q if is_one else cu_k.int()
-    row = torch.arange(count, dtype=torch.int32, device=cu_q.device)
-    sequence = (torch.searchsorted(cu_q, row, right=True, out_int32=True) - 1).clamp(0, cu_q.shape[0] - 2)
-    begin, low = cu_q[sequence], cu_k[sequence]
-    end = cu_k[sequence + 1] if used is None else low + used.int()[sequence]
-    shift = None if is_one else end - cu_q[sequence + 1]
-    return Rows(low, torch.where(row < cu_q[-1], end, low), shift, begin, sequence)
-
-
-def window_mask(low, end, shift, left, right):
-    """The mask of packed sequences, in each of which a query sees the keys from `left` before to `right` behind its own place; -1 is no limit."""
+def window_mask(low, end, shift, has_left, left, has_right, right):
+    """The mask of packed sequences, in each of which a query sees the keys from `left` before to `right` behind its own place, where there are limits."""
     def mask_mod(b, h, q_idx, kv_idx):
         visible = (kv_idx >= low[q_idx]) & (kv_idx < end[q_idx])
         place = q_idx if shift is None else q_idx + shift[q_idx]
-        if right >= 0:
+        if has_right:
             visible = visible & (kv_idx <= place + right)
-        if left >= 0:
+        if has_left:
             visible = visible & (kv_idx >= place - left)
         return visible
     return mask_mod
@@ -102,8 +83,8 @@ def jagged(query, key, value):
             fail(f"{name} has its jagged dimension at {x._ragged_idx} of {x.dim()}, but must be [B, H, j, E]; transpose it")
         if x.lengths() is not None:
             fail(f"{name} has holes between its sequences; call its contiguous()")
-    if key.offsets() is not value.offsets():
-        raise ValueError("key and value have offsets of their own, but must share them: make value by torch.nested.nested_tensor_from_jagged with key.offsets()")
+    if key.offsets() is not value.offsets() and not torch.equal(key.offsets(), value.offsets()):
+        raise ValueError("key and value are of unlike lengths, but each sequence must have as many rows of value as of key")
     return [x.values().unsqueeze(0) for x in (query, key, value)], query.offsets(), key.offsets()
 
 
