@@ -294,9 +294,10 @@ class Operands(unittest.TestCase):
             self.refused(f"attn_mask has {kind}, but must be dense; write x.to_dense()", lambda: at.scaled_dot_product_attention(q, k, v, made(torch.rand(S, S))))
         quantised = torch.quantize_per_tensor(q, 0.1, 0, torch.quint8)
         self.refused("query is quantised, torch.quint8; write x.dequantize()", lambda: at.flex_attention(quantised, k, v))
-        for layout in (torch.strided, torch.jagged):
+        for layout, what in ((torch.strided, "query is a nested tensor of the strided layout"), (torch.jagged, "key is no nested tensor")):
             nested = torch.nested.nested_tensor([x.transpose(0, 1) for x in q], layout=layout).transpose(1, 2)
-            self.refused("query is a nested tensor; pass torch.nested.to_padded_tensor(x, 0.0), and hide the padding by a mask_mod", lambda: at.flex_attention(nested, k, v))
+            self.refused(f"{what}, but query, key and value must be nested tensors of torch.jagged all three, or none; make it by torch.nested.nested_tensor(..., "
+                         "layout=torch.jagged)", lambda: at.flex_attention(nested, k, v))
         kernel = attune.compile(attune.Variant(), head_dim=D, dtype="f32", target="cpu")
         learned = q.clone().requires_grad_()
         rest = (", which has no memory that kernels can read; pass a dense one of the CPU or a GPU, and leave out torch.func's transforms, is_grads_batched and "

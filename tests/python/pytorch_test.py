@@ -499,7 +499,7 @@ class Torch(unittest.TestCase):
     def test_operations(self):
         slopes = torch.rand(H, device=DEVICE)
         for dropout in (0.0, 0.3):
-            definition = programs.Definition(None, None, None, False, (None, None), None, bool(dropout), None)
+            definition = programs.Definition(None, None, None, False, (None, None), None, None, bool(dropout), None)
             found, captured = programs.program(lambda s, b, h, q, k: s + slopes[h] * (k - q), causal, definition, torch.device(DEVICE)), [slopes]
             q, k, v = inputs(grad=False)
             seeds = torch.randint(0, 2**62, (2,), device=DEVICE) if dropout else None
