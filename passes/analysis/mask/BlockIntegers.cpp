@@ -150,7 +150,8 @@ Condition BlockIntegers::isOrdered(const Linear &x, const Linear &y, bool strict
     return {false, {}};
   Type type = commonType(x, y);
   auto predicate = strictly ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle;
-  return {{}, emit<arith::CmpIOp>(predicate, materialize(x, type), materialize(y, type))};
+  auto [a, b] = materialize(x, y, type);
+  return {{}, emit<arith::CmpIOp>(predicate, a, b)};
 }
 
 template <typename OpTy> Linear BlockIntegers::extreme(const Linear &x, const Linear &y, bool maximum) {
@@ -167,8 +168,8 @@ template <typename OpTy> Linear BlockIntegers::extreme(const Linear &x, const Li
     return maximum ? y : x;
   auto pick = [&](int64_t a, int64_t b) { return maximum ? std::max(a, b) : std::min(a, b); };
   Type type = commonType(x, y);
-  return base(emit<OpTy>(materialize(x, type), materialize(y, type)),
-              {pick(x.range.lo, y.range.lo), pick(x.range.hi, y.range.hi)});
+  auto [a, b] = materialize(x, y, type);
+  return base(emit<OpTy>(a, b), {pick(x.range.lo, y.range.lo), pick(x.range.hi, y.range.hi)});
 }
 
 Linear BlockIntegers::maximum(const Linear &x, const Linear &y) { return extreme<arith::MaxSIOp>(x, y, true); }
@@ -184,8 +185,8 @@ Linear BlockIntegers::select(const Condition &condition, const Linear &x, const 
   if (x.tooLarge || y.tooLarge)
     return unboundedLinear();
   Type type = commonType(x, y);
-  return base(emit<arith::SelectOp>(condition.value, materialize(x, type), materialize(y, type)),
-              hull(x.range, y.range));
+  auto [a, b] = materialize(x, y, type);
+  return base(emit<arith::SelectOp>(condition.value, a, b), hull(x.range, y.range));
 }
 
 Linear BlockIntegers::divide(const Linear &x, int64_t divisor) {

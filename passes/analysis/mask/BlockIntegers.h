@@ -155,6 +155,11 @@ private:
   Type naturalType(const Linear &x);
   Type commonType(const Linear &x, const Linear &y);
   Value materialize(const Linear &x, Type type);
+  /// The values of both, the ops of `x` first, whatever order the compiler gives arguments.
+  std::pair<Value, Value> materialize(const Linear &x, const Linear &y, Type type) {
+    Value first = materialize(x, type);
+    return {first, materialize(y, type)};
+  }
 
   llvm::DenseMap<Value, Range> ranges;
   std::map<std::vector<const void *>, Value> emitted;
