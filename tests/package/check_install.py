@@ -72,6 +72,11 @@ def main():
     if not found.startswith(str(packages)):
         sys.exit(f"README's lines import {found}, not what is installed in {packages}")
     version_text = run([python, "-m", "attune", "--version"], env=inside, cwd=work).strip()
+    for variant in ("causal", "bigbird", "softcap"):
+        for options in ((), ("--backward",)):
+            compiling = ["compile", variant, *options, "--arch", "sm_90a", "--head-dim", "64", "--emit", "cuda"]
+            if run([python, "-m", "attune", *compiling], env=inside, cwd=work) != run([pathlib.Path(given.build) / "bin" / "attune", *compiling], env=inside, cwd=work):
+                sys.exit(f"attune {' '.join(compiling)} prints other CUDA where {version} built it")
     print(f"{version_text}, built by {version}")
 
 
