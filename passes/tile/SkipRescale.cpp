@@ -34,7 +34,7 @@ struct SkipRescale : attune::impl::SkipRescaleBase<SkipRescale> {
       if (sched::isWithAsyncProducts(loop))
         return;
       for (auto map : loop.getBody().getOps<tile::MapOp>())
-        if (cast<TileType>(map.getResult().getType()).rank() == 2 &&
+        if (cast<TileType>(map.getResult().getType()).rank() == 2 && !map.getInputs().empty() &&
             llvm::is_contained(loop.getCarried(), map.getInputs()[0]) && rescaleFactor(map))
           rescales.push_back(map);
     });
