@@ -56,7 +56,7 @@ public:
     SmallVector<Value> roots;
     for (Operation &op : body.without_terminator())
       if (known.contains(op.getResult(0)) && op.getResult(0).getType().isInteger(1) &&
-          llvm::any_of(op.getUsers(), [&](Operation *user) { return !known.contains(user->getResults()[0]); }))
+          llvm::any_of(op.getUsers(), [&](Operation *user) { return !isKnown(user); }))
         roots.push_back(op.getResult(0));
     for (Value root : roots)
       hoist(root);
@@ -66,6 +66,8 @@ private:
   /// The greatest common divisors of the constants by which a value divides the coordinates, one for each of the map's
   /// coordinates; 0 if the value does not depend on the coordinate.
   using Steps = SmallVector<int64_t, 2>;
+
+  bool isKnown(Operation *op) { return op->getNumResults() == 1 && known.contains(op->getResult(0)); }
 
   std::optional<unsigned> coordinateOf(Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
@@ -176,7 +178,7 @@ private:
     Value bit =
         arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, bits.getResult(), place), constant(1));
     Value holds = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, bit, constant(0));
-    root.replaceUsesWithIf(holds, [&](OpOperand &use) { return !known.contains(use.getOwner()->getResults()[0]); });
+    root.replaceUsesWithIf(holds, [&](OpOperand &use) { return !isKnown(use.getOwner()); });
   }
 
   Value coordinate(size_t i) { return map.getBody().getArgument(map.getInputs().size() + unsigned(i)); }
