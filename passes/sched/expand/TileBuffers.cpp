@@ -72,8 +72,10 @@ Value TileBuffers::destination(Value result) {
   while (auto branch = dyn_cast<scf::IfOp>(use->getOwner()->getParentOp())) {
     if (use->getOwner() == branch.thenYield())
       return unlessRead(branch.elseYield().getOperand(use->getOperandNumber()), op);
+    if (use->getOwner() != branch.elseYield())
+      return {};
     Value left = branch.getResult(use->getOperandNumber());
-    if (use->getOwner() != branch.elseYield() || !left.hasOneUse())
+    if (!left.hasOneUse())
       return {};
     use = &*left.getUses().begin();
   }
