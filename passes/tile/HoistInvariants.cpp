@@ -111,20 +111,12 @@ struct HoistInvariants : attune::impl::HoistInvariantsBase<HoistInvariants> {
 
   /// Replaces coordinate / c by origin / c where c is a multiple of the tile's size and so is the tile's origin.
   void takeQuotientsOfTile(tile::MapOp map) {
-    auto type = cast<TileType>(map.getResult().getType());
-    for (auto division : llvm::make_early_inc_range(map.getBody().front().getOps<arith::DivSIOp>())) {
-      auto coordinate = dyn_cast<BlockArgument>(division.getLhs());
-      APInt divisor;
-      if (!coordinate || coordinate.getOwner() != &map.getBody().front() ||
-          coordinate.getArgNumber() < map.getInputs().size() ||
-          !matchPattern(division.getRhs(), m_ConstantInt(&divisor)))
-        continue;
-      const unsigned position = coordinate.getArgNumber() - unsigned(map.getInputs().size());
-      const int64_t size = type.size(cast<StringAttr>(map.getAxes()[position]).getValue());
-      Value origin = map.getOrigins()[position];
-      if (divisor.isStrictlyPositive() && divisor.getSExtValue() % size == 0 && isMultipleOf(origin, size))
-        division.getLhsMutable().assign(origin);
-    }
+    for (auto division : llvm::make_early_inc_range(map.getBody().front().getOps<arith::DivSIOp>()))
+      if (std::optional<CoordinateQuotient> of = quotientOfCoordinate(division)) {
+        Value origin = map.getOrigins()[of->coordinate];
+        if (of->divisor % of->size == 0 && isMultipleOf(origin, of->size))
+          division.getLhsMutable().assign(origin);
+      }
   }
 
   /// Moves ops of the map's region that vary along no axis of the tile to before the map.

@@ -69,14 +69,6 @@ private:
 
   bool isKnown(Operation *op) { return op->getNumResults() == 1 && known.contains(op->getResult(0)); }
 
-  std::optional<unsigned> coordinateOf(Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    const unsigned inputs = map.getInputs().size();
-    return argument && argument.getOwner() == &body && argument.getArgNumber() >= inputs
-               ? std::optional(argument.getArgNumber() - inputs)
-               : std::nullopt;
-  }
-
   int64_t sizeOf(unsigned coordinate) {
     return cast<TileType>(map.getResult().getType()).size(cast<StringAttr>(map.getAxes()[coordinate]).getValue());
   }
@@ -86,17 +78,12 @@ private:
         isa<tile::ElementOp, tile::SearchOp>(op))
       return std::nullopt;
     Steps steps(map.getOrigins().size(), 0);
-    APInt divisor;
-    if (std::optional<unsigned> coordinate = isa<arith::DivSIOp>(op) ? coordinateOf(op.getOperand(0)) : std::nullopt) {
+    if (std::optional<CoordinateQuotient> of = quotientOfCoordinate(&op)) {
       // A part has to begin where the tile begins, or at a multiple of the divisor from there.
-      const int64_t size = sizeOf(*coordinate);
-      if (!matchPattern(op.getOperand(1), m_ConstantInt(&divisor)) || !divisor.isStrictlyPositive() ||
-          !isMultipleOf(map.getOrigins()[*coordinate], size))
+      if (!isMultipleOf(map.getOrigins()[of->coordinate], of->size) ||
+          (of->divisor % of->size && of->size % of->divisor))
         return std::nullopt;
-      const int64_t by = divisor.getSExtValue();
-      if (by % size && size % by)
-        return std::nullopt;
-      steps[*coordinate] = by;
+      steps[of->coordinate] = of->divisor;
       return steps;
     }
     for (Value operand : op.getOperands())

@@ -15,7 +15,7 @@ from transformers import AttentionInterface, masking_utils
 from .expressions import fail
 from .torch.attention import _attend
 from .torch.masks import create_block_mask, mask_of
-from .torch.programs import Made
+from .torch.programs import Made, graph_number
 
 # Arguments of models' own that change which keys are visible, or that want probabilities, with what to do instead.
 _REFUSED = {"output_attentions": "load the model with attn_implementation=\"eager\" to see probabilities", "head_mask": "scale the rows of the output projection",
@@ -149,7 +149,7 @@ def _recorded(offset, device):
     """An offset as a graph holds it, which need not be recorded again for another: a tensor, or None for the number 0."""
     if isinstance(offset, torch.Tensor):
         return offset
-    return torch.full((), offset, dtype=torch.int32, device=device) if offset != 0 else None
+    return graph_number(offset, device) if offset != 0 else None
 
 
 def _is_full(attention_mask):

@@ -6,6 +6,7 @@
 //     interleavedOperand(map)                                  the operand that orders a map's special functions
 //     holdsRows(map, input)                                    whether an input has one element for each row
 //     coordinateOf(map, index)                                 the axis whose coordinate a value is
+//     quotientOfCoordinate(op)                                 matches a coordinate divided by a constant
 //     countedPlaces(index)                                     matches indices that are coordinates below an end
 //     isMultipleOf(origin, 64)                                 whether tiles begin at multiples of a number
 //
@@ -146,6 +147,26 @@ inline bool isMultipleOf(mlir::Value origin, int64_t factor) {
   auto domain =
       loop && loop.getOrigin() == origin ? loop.getDomain().getDefiningOp<tile::DomainOp>() : tile::DomainOp();
   return domain && fits(domain.getStep());
+}
+
+/// A coordinate of a map, divided by a positive constant.
+struct CoordinateQuotient {
+  unsigned coordinate; ///< index among the map's coordinates
+  int64_t divisor;
+  int64_t size; ///< the tile's, along the coordinate's axis
+};
+inline std::optional<CoordinateQuotient> quotientOfCoordinate(mlir::Operation *op) {
+  auto map = mlir::dyn_cast<tile::MapOp>(op->getParentOp());
+  auto argument =
+      map && mlir::isa<mlir::arith::DivSIOp>(op) ? mlir::dyn_cast<mlir::BlockArgument>(op->getOperand(0)) : nullptr;
+  const unsigned inputs = map ? unsigned(map.getInputs().size()) : 0;
+  mlir::APInt divisor;
+  if (!argument || argument.getOwner() != op->getBlock() || argument.getArgNumber() < inputs ||
+      !mlir::matchPattern(op->getOperand(1), mlir::m_ConstantInt(&divisor)) || !divisor.isStrictlyPositive())
+    return std::nullopt;
+  const unsigned coordinate = argument.getArgNumber() - inputs;
+  auto axis = mlir::cast<mlir::StringAttr>(map.getAxes()[coordinate]);
+  return CoordinateQuotient{coordinate, divisor.getSExtValue(), map.getResult().getType().size(axis.getValue())};
 }
 
 /// Whether `input` of the two-dimensional `map` is a register vector with one element for each row. (PairElements.cpp)

@@ -113,8 +113,9 @@ private:
   /// The number of message fields for the position of a tile of work and for whether another tile of work follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 : 0; }
   /// Waits for the stage `query` of the ring of Q, whose mbarriers also signal the message about the tile of work. Then
-  /// reads this message from shared memory. `tell` is called with each tile.block_index of `ops` and the value that
-  /// replaces it: the index of the tile of work along an axis of the grid. With `begins`, the message also has the first visible tile of each warpgroup, which is read too.
+  /// reads this message from shared memory. Calls `tell` for each tile.block_index op of `ops`, with the value that
+  /// replaces the op: the index of the tile of work along an axis of the grid. With `begins`, the message also holds the
+  /// first visible tile of each warpgroup, which is read too.
   Task receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(tile::BlockIndexOp, Value)> tell,
                    bool begins);
   /// Releases the stage of a persistent block's message, unless readers of copies before the loops release that stage.

@@ -15,7 +15,7 @@ from .masks import UNLIMITED, mask_of
 from .numbers import Changed
 from .ops import Layout, attend, is_recorded, kept, layout_of
 from .packed import functions_of, jagged, nested, rows_of
-from .programs import RUNTIME, Definition, Program, changed, functions, made, program, recorded_program, settings, walks
+from .programs import RUNTIME, Definition, Program, changed, constant, functions, made, program, recorded_program, settings, walks
 
 _warned = set()
 
@@ -174,8 +174,8 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scal
     has_dropout = True if dropout_p else False
     if torch.compiler.is_dynamo_compiling():
         call = _Call(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, has_dropout, normaliser, own)
-        constant = _constant(scale) if scale is not None else None
-        recorded = recorded_program(score_mod, mask_mod, _definition(call, constant), constant, query.device.type)
+        compiled_for = constant(scale) if scale is not None else None
+        recorded = recorded_program(score_mod, mask_mod, _definition(call, compiled_for), compiled_for, query.device.type)
         if recorded is None:  # after a graph break
             return torch._dynamo.disable(_attend)(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse,
                                                   normaliser, own)
@@ -209,7 +209,7 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scal
         captured = _placed(found.captured(captured), found.names, query.device)
     if fits:
         return attend(found, layout, query, key, value, captured, scalars, dropout_p, deterministic, with_lse)
-    columns = _constant(value.shape[3])
+    columns = constant(value.shape[3])
     output, lse = attend(found, layout, *_fitted(query, key, value, block_table is not None), captured, scalars, dropout_p, deterministic, with_lse)
     return output[..., :columns] if columns % 8 else output, lse
 
@@ -287,26 +287,21 @@ def _definition(call, scale):
         _check_lengths(block_mask, query, key.shape[2] if block_table is None else key.shape[2] * block_table.shape[1])
     if sink is not None and sink.shape != query.shape[1:2]:
         raise ValueError(f"sink has shape {list(sink.shape)}, but must have one logit for each of query's {query.shape[1]} heads")
-    head_dim = _constant(query.shape[3])
+    head_dim = constant(query.shape[3])
     if scale is None and head_dim % 8:
         scale = 1 / math.sqrt(head_dim)
     elif scale == 1 / math.sqrt(head_dim) and not head_dim % 8:
         scale = None
-    block_size = tuple([_constant(size) for size in block_mask.BLOCK_SIZE]) if blocks is not None else None
+    block_size = tuple([constant(size) for size in block_mask.BLOCK_SIZE]) if blocks is not None else None
     shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
     return Definition(block_size, shared, attn_mask.dtype if attn_mask is not None else None, sink is not None,
                       tuple([given.dtype if given is not None else None for given in lengths]),
-                      _constant(key.shape[2]) if block_table is not None else None, scale, dropout, normaliser)
-
-
-def _constant(number):
-    """A number that a kernel is compiled for, which torch.compile may hold as a symbol."""
-    return torch.fx.experimental.symbolic_shapes.guard_scalar(number) if torch.compiler.is_dynamo_compiling() else number
+                      constant(key.shape[2]) if block_table is not None else None, scale, dropout, normaliser)
 
 
 def _fitted(query, key, value, is_paged):
     """The three, of one batch and of columns that kernels have."""
-    batch, columns, columns_v = query.shape[0], _constant(query.shape[3]), _constant(value.shape[3])
+    batch, columns, columns_v = query.shape[0], constant(query.shape[3]), constant(value.shape[3])
     if key.shape[0] != batch and not is_paged:
         key, value = key.expand(batch, -1, -1, -1), value.expand(batch, -1, -1, -1)
     if columns % 8:

@@ -3,9 +3,9 @@ import torch
 from torch.nn.attention.flex_attention import and_masks
 
 from ..expressions import fail
-from .attention import _attend, _causal, _causal_bottom_right, _constant
+from .attention import _attend, _causal, _causal_bottom_right
 from .packed import rows_of, window_mask
-from .programs import Made
+from .programs import Made, constant, graph_number
 
 
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
@@ -15,7 +15,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     q [B, Sq, H, D], k [B, Sk, Hkv, D], v [B, Sk, Hkv, Dv] of bfloat16, float16 or float32 and any strides; H is a multiple of Hkv. Returns
     [B, Sq, H, Dv]; with return_attn_probs (output, LSE float32 [B, H, Sq], None), for dropout_p 0 alone.
 
-    causal and window_size = (left, right) count from the last query, which is beside the last key; -1 is no limit. softcap c > 0 makes scores
+    causal and window_size = (left, right) are aligned to the bottom right: the last query's own key is the last one; -1 is no limit. softcap c > 0 makes scores
     c tanh(score / c). alibi_slopes, float32 [H] or [B, H], subtracts slope times the distance from scores. Gradients of q, k and v; of the slopes, too, where
     they require grad. Rows that see no key give 0.
     """
@@ -24,7 +24,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     left, right = _sides(window_size, causal)
     shift = k.shape[1] - q.shape[1]
     mask = _dense_mask(left, right, shift, q.device)
-    score = _score(softcap, alibi_slopes, q.shape[2], q.shape[0], _number(shift, q.device) if alibi_slopes is not None else None)
+    score = _score(softcap, alibi_slopes, q.shape[2], q.shape[0], graph_number(shift, q.device) if alibi_slopes is not None else None)
     output, lse = _attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), score, mask, None, True, softmax_scale, dropout_p, deterministic,
                           return_attn_probs, None, (None,) * 6)
     output = output.transpose(1, 2)
@@ -39,8 +39,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     q [Tq, H, D], k [Tk, Hkv, D], v [Tk, Hkv, Dv]; cu_seqlens_q and cu_seqlens_k, int32 or int64 [N + 1] on their device: sequence n has the rows from
     cu_seqlens_q[n] to cu_seqlens_q[n + 1] and the keys from cu_seqlens_k[n] to cu_seqlens_k[n + 1], of which seqused_k, int32 or int64 [N], leaves so many.
     Sequences may be empty. The longest lengths are not needed and not read. Returns [Tq, H, Dv]; with return_attn_probs (output, LSE float32 [H, Tq], None),
-    for dropout_p 0 alone. Rows of no sequence and rows that see no key give 0, and LSE -inf. k and v must be finite, also behind the last sequence and where
-    seqused_k leaves them out: a NaN reaches rows that are computed together with it.
+    for dropout_p 0 alone. A row that sees no key, or belongs to no sequence, has output 0 and LSE -inf. k and v must be finite everywhere, also behind the last
+    sequence and behind seqused_k: sequences may share a tile, where a masked NaN still makes 0 times NaN.
 
     The other arguments are flash_attn_func's, within each sequence. block_table is refused; flash_attn_with_kvcache takes it.
     """
@@ -112,7 +112,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         if block_table is not None:
             rows_of_caches = block_table.long().gather(1, places // k_cache.shape[1]), places % k_cache.shape[1]
         k_cache[rows_of_caches], v_cache[rows_of_caches] = k, v
-    lengths = (cache_seqlens + new).int()
+    lengths = cache_seqlens + new
     shift = lengths - rows
     left, right = _sides(window_size, causal)
     mask = Made(_cache_mask, (*_limits(left, right, q.device), shift, cache_leftpad)) if left >= 0 or right >= 0 or cache_leftpad is not None else None
@@ -151,14 +151,9 @@ def _sides(window_size, causal):
     return left, 0 if causal else right
 
 
-def _number(value, device):
-    """A number that graphs of torch.compile need not be recorded again for."""
-    return torch.full((), value, dtype=torch.int32, device=device) if torch.compiler.is_dynamo_compiling() else value
-
-
 def _limits(left, right, device):
     """Whether there is a limit to the left, which, and the same to the right."""
-    return True if left >= 0 else False, _number(left, device), True if right >= 0 else False, _number(right, device)
+    return True if left >= 0 else False, graph_number(left, device), True if right >= 0 else False, graph_number(right, device)
 
 
 def _dense_mask(left, right, shift, device):
@@ -168,7 +163,7 @@ def _dense_mask(left, right, shift, device):
     if left < 0 and right == 0:
         return Made(_causal_mask, (True if shift != 0 else False,))
     has_left, _, has_right, _ = _limits(left, right, device)
-    return Made(_window_mask, (has_left, _number(shift - left, device), has_right, _number(shift + right, device)))
+    return Made(_window_mask, (has_left, graph_number(shift - left, device), has_right, graph_number(shift + right, device)))
 
 
 def _causal_mask(is_shifted):
@@ -199,7 +194,7 @@ def _cache_mask(has_left, left, has_right, right, shift, leftpad):
 def _score(softcap, slopes, heads, sequences, shift, sequence=None):
     """The score_mod of softcap and ALiBi, or None. `shift` is what to add to a row's number for its own place among the keys: a number, which may be a tensor of
     rank 0, one of each sequence, or, with the `sequence` of each row, one of each row or None."""
-    softcap, heads = _constant(softcap), _constant(heads)
+    softcap, heads = constant(softcap), constant(heads)
     if slopes is not None and tuple(slopes.shape) not in ((heads,), (sequences, heads)):
         raise ValueError(f"alibi_slopes has shape {list(slopes.shape)}, but must have [{heads}] or [{sequences}, {heads}]: a slope for each head")
     if slopes is None:

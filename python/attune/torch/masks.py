@@ -93,12 +93,12 @@ def create_block_sparse_mask(layout, Q_LEN=None, KV_LEN=None, BLOCK_SIZE=128, ma
 
     The blocks need not be tiles of the kernel. Blocks that no row sees are not computed. ValueError where the layout does not have the blocks of the lengths.
     """
-    if layout.layout == torch.sparse_bsr:
+    is_bsr = layout.layout == torch.sparse_bsr
+    if is_bsr:
         BLOCK_SIZE = tuple(layout.values().shape[-2:])
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
-    if layout.layout in (torch.sparse_csr, torch.sparse_bsr):
-        dims = (*layout.shape[:-2], layout.shape[-2] // (size[0] if layout.layout == torch.sparse_bsr else 1),
-                layout.shape[-1] // (size[1] if layout.layout == torch.sparse_bsr else 1))
+    if is_bsr or layout.layout == torch.sparse_csr:
+        dims = (*layout.shape[:-2], *[length // by for length, by in zip(layout.shape[-2:], size if is_bsr else (1, 1))])
         visible = _dense_blocks(layout.crow_indices(), layout.col_indices(), dims)
     elif layout.layout == torch.strided:
         visible = layout != 0

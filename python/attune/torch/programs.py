@@ -401,6 +401,16 @@ def recorded_program(score_mod, mask_mod, definition, scale, device):
     return recipe, leaves, _recorded_scalars(recipe, roots, scale)
 
 
+def constant(number):
+    """A number that a kernel is compiled for, which torch.compile may hold as a symbol."""
+    return torch.fx.experimental.symbolic_shapes.guard_scalar(number) if torch.compiler.is_dynamo_compiling() else number
+
+
+def graph_number(value, device):
+    """A number that graphs of torch.compile need not be recorded again for: a tensor there."""
+    return torch.full((), value, dtype=torch.int32, device=device) if torch.compiler.is_dynamo_compiling() else value
+
+
 class Made(typing.NamedTuple):
     """A score_mod or mask_mod that `make(*values)` gives, of tensors, numbers, truth values and None."""
 
@@ -438,7 +448,7 @@ def _outline(value, tensors):
         defaults = tuple([_outline(x, tensors) for x in value.__defaults__ or ()])
         return ("function", value.__code__, value.__module__, defaults, tuple([_outline(cell.cell_contents, tensors) for cell in value.__closure__ or ()]))
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = torch.fx.experimental.symbolic_shapes.guard_scalar(value)
+        value = constant(value)
     return ("constant", value)
 
 

@@ -26,7 +26,7 @@ class sdpa_kernel(TorchFunctionMode):
             images = pipeline(prompt)
 
     It reaches calls in Python, such as those of torch.nn.MultiheadAttention, timm and diffusers, under torch.compile, too; not those of PyTorch's C++, which
-    torch.nn.TransformerEncoderLayer makes in eval mode. What attune refuses is an error: there is no other kernel behind it. The backward pass may run outside.
+    torch.nn.TransformerEncoderLayer makes in eval mode. A call that attune does not support raises an error; there is no fallback. The backward pass may run outside.
     """
 
     # The mode sees the function under any name. It is off within a function that it has seen, such as multi_head_attention_forward, so that the name
