@@ -130,6 +130,8 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
     text.blocks = TextVariant::Blocks{given.blocks, given.block_rows, given.block_columns};
   text.keyLengths = textOr(given.key_lengths);
   text.queryLengths = textOr(given.query_lengths);
+  if (given.first_queries || given.first_keys)
+    text.sequences = {textOr(given.first_queries), textOr(given.first_keys)};
   if (given.key_pages)
     text.pages = TextVariant::Pages{given.key_pages, given.page_size};
   if (given.normaliser || given.sink) {

@@ -285,6 +285,17 @@ public:
     return result;
   }
 
+  /// Reads "sequences": {"queries": "cu_q", "keys": "cu_k"}.
+  std::optional<std::pair<std::string, std::string>> sequences(const std::string &path, const Json &value) {
+    std::pair<std::string, std::string> result;
+    if (!object(path, value, {"queries", "keys"}))
+      return std::nullopt;
+    for (auto [key, to] : {std::pair("queries", &result.first), {"keys", &result.second}})
+      if (const Json *name = field(path, value, key, true))
+        *to = string(path + "/" + key, *name);
+    return result;
+  }
+
   /// Reads "keyPages": {"tensor": "pages", "size": 64}.
   std::optional<TextVariant::Pages> pages(const std::string &path, const Json &value) {
     if (!object(path, value, {"tensor", "size"}))
@@ -427,6 +438,8 @@ std::string Variant::toJson() const {
     json["keyLengths"] = lengths->name;
   if (rowLengths)
     json["queryLengths"] = rowLengths->name;
+  if (packed)
+    json["sequences"] = {{"queries", packed->queries.name}, {"keys", packed->keys.name}};
   if (pages)
     json["keyPages"] = {{"tensor", pages->tensor.name}, {"size", pages->size}};
   if (definition)
@@ -449,7 +462,7 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
   std::string name;
   if (reader.object("", json,
                     {"name", "scale", "score", "mask", "dropout", "precise", "qOffset", "blocks", "keyLengths",
-                     "queryLengths", "keyPages", "normaliser", "sink", "tensors", "scalars"})) {
+                     "queryLengths", "sequences", "keyPages", "normaliser", "sink", "tensors", "scalars"})) {
     if (const Json *value = reader.field("", json, "name", true))
       name = reader.string("/name", *value);
     if (const Json *value = reader.field("", json, "scale", false))
@@ -470,6 +483,8 @@ Expected<Variant> Variant::fromJson(std::string_view source) {
       variant.keyLengths = reader.string("/keyLengths", *value);
     if (const Json *value = reader.field("", json, "queryLengths", false))
       variant.queryLengths = reader.string("/queryLengths", *value);
+    if (const Json *value = reader.field("", json, "sequences", false))
+      variant.sequences = reader.sequences("/sequences", *value);
     if (const Json *value = reader.field("", json, "keyPages", false))
       variant.pages = reader.pages("/keyPages", *value);
     std::string sink;

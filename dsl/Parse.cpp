@@ -807,6 +807,8 @@ Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
     variant.keyLengths(tensor(source.keyLengths, i32, 1));
   if (!source.queryLengths.empty())
     variant.queryLengths(tensor(source.queryLengths, i32, 1));
+  if (source.sequences)
+    variant.sequences(tensor(source.sequences->first, i32, 1), tensor(source.sequences->second, i32, 1));
   if (source.pages)
     variant.keyPages(tensor(source.pages->tensor, i32, 2), source.pages->size);
   if (variant.error())

@@ -187,6 +187,27 @@ Variant &Variant::queryLengths(const Captured &tensor, std::source_location wher
   return *this;
 }
 
+Variant &Variant::sequences(const Captured &queries, const Captured &keys, std::source_location where) {
+  std::optional<std::string> fault;
+  for (const TensorDecl *decl : {&queries.decl(), &keys.decl()}) {
+    if (!fault)
+      fault = dsl::nameFault("tensor name", decl->name);
+    if (!fault && (decl->dtype != DType::I32 || decl->rank != 1))
+      fault = fmt::format("sequences \"{}\" are {} of rank {}, but must be i32 of rank 1 [B + 1]; declare "
+                          "captured(\"{}\", i32, rank(1))",
+                          decl->name, attune::name(decl->dtype), decl->rank, decl->name);
+  }
+  if (!fault && packed)
+    fault = fmt::format("variant \"{}\" has second sequences \"{}\", but takes one pair of tensors", variantName,
+                        queries.decl().name);
+  if (fault)
+    fail({*fault, place(where)});
+  else
+    packed = Sequences{queries.decl(), keys.decl()};
+  collect();
+  return *this;
+}
+
 Variant &Variant::keyPages(const Captured &tensor, int size, std::source_location where) {
   const TensorDecl &decl = tensor.decl();
   if (auto fault = dsl::nameFault("tensor name", decl.name))
@@ -301,6 +322,10 @@ void Variant::collect() {
     collector.add(*lengths, {});
   if (rowLengths)
     collector.add(*rowLengths, {});
+  if (packed) {
+    collector.add(packed->queries, {});
+    collector.add(packed->keys, {});
+  }
   if (pages)
     collector.add(pages->tensor, {});
   if (definition) {
@@ -331,6 +356,8 @@ std::string Variant::canonical() const {
     result += fmt::format("key lengths {}\n", lengths->name);
   if (rowLengths)
     result += fmt::format("query lengths {}\n", rowLengths->name);
+  if (packed)
+    result += fmt::format("sequences {} {}\n", packed->queries.name, packed->keys.name);
   if (pages)
     result += fmt::format("key pages {} {}\n", pages->tensor.name, pages->size);
   for (const TensorDecl &tensor : tensorList)

@@ -408,6 +408,18 @@ def SeparateScore : Pass<"tile-separate-score", "::mlir::ModuleOp"> {
   }];
 }
 
+def PackSequences : Pass<"tile-pack-sequences", "::mlir::ModuleOp"> {
+  let summary = "kernels of a batch become kernels of packed sequences";
+  let description = [{
+    Requires: a kernel with `tile.sequences`, whose grid has an axis of rows, q or k.
+    Ensures: a thread block finds its sequence and the tile in it by `tile.search`; rows of operands, and limits of rows, are those of all sequences; extents of q
+    and k are those of the sequence. In workspaces a sequence begins at a multiple of 128 rows. Positions are unchanged: they count within the sequence.
+    Why here: last, as other passes know the rows of a tile by the indices and limits of a batch.
+    Before: `grid [b, h, q by 64]`, `load %Q[%b, %h, %q0] limit %Sq`
+    After: `grid [h, q_by_64 by 64]`, `load %Q[0, %h, %first_query + %q0] limit %queries_end`
+  }];
+}
+
 def VerifyTile : Pass<"tile-verify", "::mlir::ModuleOp"> {
   let summary = "check the rules of tile that single ops cannot check, at the end of the stage";
   let description = [{

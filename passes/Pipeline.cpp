@@ -149,6 +149,10 @@ void attune::addAttnToTile(OpPassManager &passes, const PipelineOptions &options
     passes.addPass(createStageVectors());
     passes.addPass(createCanonicalizerPass());
   }
+  // PackSequences runs last: the other passes know rows by the indices and limits of a batch.
+  passes.addPass(createPackSequences());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
   addTileVerifier(passes, options);
 }
 

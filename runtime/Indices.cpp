@@ -75,6 +75,12 @@ Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
                           .rule = DerivedAxis::Rule::Pages,
                           .by = pages->size,
                           .of = fmt::format("tensors.{}.1", pages->tensor.name)}};
+  if (const std::optional<Sequences> &packed = variant.sequences()) {
+    packOperands(signature.operands);
+    signature.derived = {{.name = "b",
+                          .rule = DerivedAxis::Rule::Sequences,
+                          .of = fmt::format("tensors.{}.0", packed->queries.name)}};
+  }
   signature.dropout = variant.hasDropout();
   signature.qOffset = variant.hasQOffset();
   for (const ScalarDecl &scalar : variant.scalars())
@@ -91,7 +97,27 @@ Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
   return Problem{packed.sizes, packed.block.params.q_offset};
 }
 
-dsl::Bindings bindingsOf(const Variant &variant, const launch_sizes &sizes, const LaunchArgs &args) {
+/// The lengths of packed sequences, i32 [B], in host memory.
+struct OwnLengths {
+  std::vector<int32_t> values;
+  Tensor tensor;
+
+  /// Those of the sequences that begin at `bounds`, at most those of `most` where that is given.
+  void set(const Tensor &bounds, int64_t sequences, int64_t rows, const Tensor *most) {
+    auto at = [](const Tensor &of, int64_t i) { return int64_t(of.as<int32_t>()[i * of.strides[0]]); };
+    int64_t begin = std::clamp<int64_t>(at(bounds, 0), 0, rows);
+    for (int64_t b = 0; b < sequences; ++b) {
+      const int64_t end = std::clamp(at(bounds, b + 1), begin, rows);
+      values.push_back(int32_t(most ? std::clamp<int64_t>(at(*most, b), 0, end - begin) : end - begin));
+      begin = end;
+    }
+    tensor = Tensor::contiguous(values.data(), DType::I32, {sequences});
+  }
+};
+
+/// `own` is the memory of packed sequences' lengths of queries and keys.
+dsl::Bindings bindingsOf(const Variant &variant, const launch_sizes &sizes, const LaunchArgs &args,
+                         std::array<OwnLengths, 2> &own) {
   dsl::Bindings bindings;
   for (const NamedTensor &named : args.tensors)
     bindings.tensors.emplace(named.name, named.tensor);
@@ -102,6 +128,12 @@ dsl::Bindings bindingsOf(const Variant &variant, const launch_sizes &sizes, cons
     bindings.keyLengths = &bindings.tensors.at(variant.keyLengths()->name);
   if (variant.queryLengths())
     bindings.queryLengths = &bindings.tensors.at(variant.queryLengths()->name);
+  if (const std::optional<Sequences> &packed = variant.sequences()) {
+    own[0].set(bindings.tensors.at(packed->queries.name), sizes.batch, sizes.query_length, bindings.queryLengths);
+    own[1].set(bindings.tensors.at(packed->keys.name), sizes.batch, sizes.key_length, bindings.keyLengths);
+    bindings.queryLengths = &own[0].tensor;
+    bindings.keyLengths = &own[1].tensor;
+  }
   return bindings;
 }
 
@@ -401,7 +433,8 @@ Expected<std::optional<IndexFault>> attune::findIndexFault(const Variant &varian
     return problem.error();
   if (!problem->sizes.batch || !problem->sizes.heads || !problem->sizes.query_length || !problem->sizes.key_length)
     return std::optional<IndexFault>();
-  const dsl::Bindings bindings = bindingsOf(variant, problem->sizes, args);
+  std::array<OwnLengths, 2> own;
+  const dsl::Bindings bindings = bindingsOf(variant, problem->sizes, args, own);
   if (std::optional<IndexFault> fault = findPageFault(variant, args, bindings))
     return fault;
   const Program program(variant, bindings);

@@ -428,6 +428,10 @@ int64_t Binding::derivedExtent(const DerivedTable &axis, int64_t multiprocessors
     return std::min(of, axis.by);
   case Rule::Splits:
     return keySplits(tilesOfOtherAxes(axis), of, slots);
+  case Rule::Sequences:
+    return std::max<int64_t>(of - 1, 0);
+  case Rule::SequenceRows:
+    return of ? launcher_product(axis.by, of / axis.by + sizes.batch) : 0;
   case Rule::WorkItems:
     break;
   }

@@ -313,10 +313,10 @@ static void read(Reader &reader, const json &from, DerivedAxis &to) {
     to.rule = *known;
   else
     reader.fail(fmt::format("derives axis '{}' by '{}', which is no rule", to.name, rule));
-  if (to.rule == DerivedAxis::Rule::Pages && !tensorDimension(to.of))
-    reader.fail(
-        fmt::format("derives axis '{}' of pages of '{}', which is no captured tensor's dimension", to.name, to.of));
-  if ((to.rule == DerivedAxis::Rule::WorkItems || to.rule == DerivedAxis::Rule::TileRows) && to.of.empty())
+  if (isOfTensor(to.rule) && !tensorDimension(to.of))
+    reader.fail(fmt::format("derives axis '{}' of {} of '{}', which is no captured tensor's dimension", to.name, rule,
+                            to.of));
+  if (isOfRows(to.rule) && to.of.empty())
     reader.fail(fmt::format("derives axis '{}' of the rows of no axis", to.name));
 }
 

@@ -39,13 +39,24 @@ std::optional<OperandRole> attune::parseOperandRole(std::string_view text) {
 }
 
 const char *attune::name(DerivedAxis::Rule rule) {
-  constexpr const char *names[] = {"rows", "splits", "pages", "slots", "work_items", "tile_rows"};
+  constexpr const char *names[] = {"rows", "splits", "pages", "slots", "work_items", "tile_rows",
+                                   "sequences", "sequence_rows"};
   return names[size_t(rule)];
+}
+
+bool attune::isOfTensor(DerivedAxis::Rule rule) {
+  return rule == DerivedAxis::Rule::Pages || rule == DerivedAxis::Rule::Sequences;
+}
+
+bool attune::isOfRows(DerivedAxis::Rule rule) {
+  using Rule = DerivedAxis::Rule;
+  return rule == Rule::WorkItems || rule == Rule::TileRows || rule == Rule::SequenceRows;
 }
 
 std::optional<DerivedAxis::Rule> attune::parseDerivedRule(std::string_view text) {
   using Rule = DerivedAxis::Rule;
-  for (Rule rule : {Rule::Rows, Rule::Splits, Rule::Pages, Rule::Slots, Rule::WorkItems, Rule::TileRows})
+  for (Rule rule : {Rule::Rows, Rule::Splits, Rule::Pages, Rule::Slots, Rule::WorkItems, Rule::TileRows,
+                    Rule::Sequences, Rule::SequenceRows})
     if (text == name(rule))
       return rule;
   return std::nullopt;
@@ -61,6 +72,13 @@ std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int 
   if (withLse)
     operands.push_back({"lse", DType::F32, OperandRole::Out, true, {b, h, q}});
   return operands;
+}
+
+void attune::packOperands(std::vector<OperandParam> &operands) {
+  for (OperandParam &operand : operands)
+    for (AxisParam &axis : operand.axes)
+      if (axis.name == "b")
+        axis = {"pack", 1};
 }
 
 OperandParam attune::gradientOperand(const TensorParam &tensor) {

@@ -170,7 +170,7 @@ private:
   /// The number of elements before `x` in a sorted tensor of one dimension, by bisection. With `right`, elements equal
   /// to `x` count. If `x` is a vector, all its lanes are searched for at once, and each step of the bisection is a
   /// gather.
-  Value searchVector(const Memory &memory, Value x, bool right);
+  Value searchVector(const Memory &memory, Value x, bool right, int64_t tileRows);
   /// Lowers a scf.for that carries scalars only.
   void lowerCountedLoop(scf::ForOp counted);
   /// Lowers one scalar op; the op becomes a vector op where one of its operands was lowered to a vector.

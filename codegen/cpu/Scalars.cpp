@@ -65,7 +65,7 @@ Value Lowering::readElement(const Memory &memory, ArrayRef<Value> indices) {
   return raw;
 }
 
-Value Lowering::searchVector(const Memory &memory, Value x, bool right) {
+Value Lowering::searchVector(const Memory &memory, Value x, bool right, int64_t tileRows) {
   const int64_t lanes = lanesOf(x);
   const bool isFloat = isa<FloatType>(getElementTypeOrSelf(x.getType()));
   auto floats = [&](arith::CmpFPredicate predicate, Value left, Value other) -> Value {
@@ -88,7 +88,12 @@ Value Lowering::searchVector(const Memory &memory, Value x, bool right) {
   const SmallVector<Value> whole = {widen(constI64(0), lanes), widen(extent, lanes)};
   Value low = loop(constI64(0), steps, constI64(1), whole, [&](Value, ValueRange ends) -> SmallVector<Value> {
                 Value middle = arith::ShRUIOp::create(b, add(ends[0], ends[1]), widen(constI64(1), lanes));
-                Value before = isBefore(readElement(memory, middle));
+                Value element = readElement(memory, middle);
+                if (tileRows) {
+                  element = arith::DivSIOp::create(b, element, arith::ConstantIntOp::create(b, tileRows, 32));
+                  element = arith::AddIOp::create(b, element, arith::TruncIOp::create(b, i32, middle));
+                }
+                Value before = isBefore(element);
                 Value isOpen = compare(arith::CmpIPredicate::slt, ends[0], ends[1]);
                 Value after = add(middle, widen(constI64(1), lanes));
                 Value isAfter = arith::AndIOp::create(b, isOpen, before);
@@ -133,7 +138,8 @@ void Lowering::lowerScalarOp(Operation *op) {
     return;
   }
   if (auto search = dyn_cast<tile::SearchOp>(op)) {
-    values[search] = searchVector(memoryOf(search.getView()), operands[0], search.getRight());
+    values[search] = searchVector(memoryOf(search.getView()), operands[0], search.getRight(),
+                                  int64_t(search.getTiles().value_or(0)));
     return;
   }
   if (auto touches = dyn_cast<TouchesOp>(op)) {

@@ -81,6 +81,22 @@ __device__ __forceinline__ int search_sorted(const Element *vector, long long st
   return low;
 }
 
+//@ search_tiles
+/// search_sorted where element i of the vector, the first row of a sequence, counts as the number of the sequence's
+/// first tile: element / rows + i.
+template <bool right, int rows>
+__device__ __forceinline__ int search_tiles(const int *vector, long long stride, long long extent, int x) {
+  int low = 0, high = int(extent);
+  while (low < high) {
+    const int middle = int((unsigned(low) + unsigned(high)) / 2);
+    const int element = __ldg(vector + middle * stride) / rows + middle;
+    const bool is_before = right ? element <= x : element < x;
+    low = is_before ? middle + 1 : low;
+    high = is_before ? high : middle;
+  }
+  return low;
+}
+
 //@ load_written
 /// Loads an element that this kernel or an earlier kernel of the launch writes. `asm volatile` keeps the load after
 /// wait_launch and out of the read-only cache. PTX 9.7.9.8, ld.global.

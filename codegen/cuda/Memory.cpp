@@ -261,6 +261,10 @@ bool KernelPrinter::printMemory(Operation *op) {
       .Case([&](tile::ElementOp o) { printElement(o); })
       .Case([&](tile::SearchOp o) {
         const View &view = views[o.getView()];
+        if (const std::optional<uint64_t> rows = o.getTiles())
+          return declare(cast<OpResult>(o.getResult()),
+                         primitive("search_tiles", "<" + Twine(o.getRight() ? "true" : "false") + ", " + Twine(*rows) + ">",
+                                   {{view.pointer}, {view.strides[0]}, {view.extents[0]}, integer(o.getX())}));
         const StringRef load = elementLoad(o.getView().getType().getElementType());
         used.insert(load.str());
         declare(cast<OpResult>(o.getResult()),

@@ -174,7 +174,8 @@ Go sim::loadElement(Machine &machine, Warp &warp, const Step &step) {
   return Go::Next;
 }
 
-/// Executes tile.search, a binary search in a sorted vector, for a value x of type T.
+/// Executes tile.search, a binary search in a sorted vector, for a value x of type T. number[0]: the rows of a tile
+/// where elements count as numbers of tiles, else 0.
 template <typename T> static Go searchAs(Machine &machine, Warp &warp, const Step &step) {
   const View &view = machine.program.views[step.at[0]];
   const Element element = machine.program.tensors[view.tensor].element;
@@ -188,7 +189,10 @@ template <typename T> static Go searchAs(Machine &machine, Warp &warp, const Ste
       const std::byte *from = machine.global(warp, step, view, baseOf(step.in[0], lane), {middle}, 1);
       if (!from)
         return Go::Stop;
-      if (dsl::isBefore(elementAt<T>(element, from), x, step.flag))
+      T at = elementAt<T>(element, from);
+      if (const int64_t rows = step.number[0])
+        at = T(int64_t(at) / rows + middle);
+      if (dsl::isBefore(at, x, step.flag))
         low = middle + 1;
       else
         high = middle;

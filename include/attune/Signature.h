@@ -111,6 +111,8 @@ struct OperandParam {
 /// [page, hkv, slot, dv], with `pageSize` slots.
 std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV, bool withLse = true,
                                           int pageSize = 0);
+/// Changes operands of a batch to those of packed sequences: [1, h, rows, ...] in place of [b, h, rows, ...].
+void packOperands(std::vector<OperandParam> &operands);
 
 /// Declares a captured tensor of a kernel.
 struct TensorParam {
@@ -159,18 +161,26 @@ struct DerivedAxis {
     /// index of the grid's other axes.
     WorkItems,
     TileRows, ///< rows of a tile: the extent of the axis `of`, at most `by`
+    Sequences, ///< packed sequences: the extent of `of`, a vector of their first rows and the end, minus 1
+    /// Rows where each packed sequence begins at a multiple of `by` rows: `by` times the extent of the axis `of` over
+    /// `by` plus the number of sequences. 0 without rows.
+    SequenceRows,
   };
   std::string name;
   Rule rule = Rule::Rows;
-  int by = 1;          ///< Splits: keys of a tile; Pages: keys of a page; WorkItems, TileRows: rows of a tile
+  int by = 1; ///< Splits: keys of a tile; Pages: keys of a page; WorkItems, TileRows, SequenceRows: rows of a tile
   int blocksPerSm = 1; ///< Splits, Slots, WorkItems: resident blocks of a multiprocessor
-  /// Pages: the dimension of the captured tensor that counts a sequence's pages (tensors.NAME.1). WorkItems and
-  /// TileRows: the axis of rows, which is an operand's axis or a derived axis before this one.
+  /// Pages and Sequences: the dimension of a captured tensor that counts a sequence's pages (tensors.NAME.1), or
+  /// sequences (tensors.NAME.0). WorkItems, TileRows and SequenceRows: the axis of rows, which is an operand's axis or a
+  /// derived axis before this one.
   std::string of = {};
   friend bool operator==(const DerivedAxis &, const DerivedAxis &) = default;
 };
-/// "rows", "splits", "pages", "slots", "work_items" or "tile_rows"
+/// "rows", "splits", "pages", "slots", "work_items", "tile_rows", "sequences" or "sequence_rows"
 const char *name(DerivedAxis::Rule rule);
+/// Whether DerivedAxis::of is a dimension of a captured tensor, and whether it is an axis of rows.
+bool isOfTensor(DerivedAxis::Rule rule);
+bool isOfRows(DerivedAxis::Rule rule);
 std::optional<DerivedAxis::Rule> parseDerivedRule(std::string_view text);
 
 /// Says that the captured bool tensor `tensor` is a mask of blocks of rows x columns: its last two extents

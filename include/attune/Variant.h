@@ -76,6 +76,14 @@ struct BlockPattern {
   bool operator==(const BlockPattern &) const = default;
 };
 
+/// Packed sequences: the rows of all sequences follow each other. Both tensors are i32 [B + 1] and ascend from 0 to the
+/// number of all rows: sequence b consists of the rows of Q from queries[b] to queries[b + 1], and the rows of K and V
+/// from keys[b] to keys[b + 1].
+struct Sequences {
+  TensorDecl queries, keys;
+  bool operator==(const Sequences &) const = default;
+};
+
 /// A paged cache of K and V, with pages of `size` keys. `tensor` is i32 [B, N] and contains page numbers: key k of
 /// sequence b is row k % size of page tensor[b, k / size]. A launch passes k as [pages, Hkv, size, D] and v as [pages,
 /// Hkv, size, Dv], with any strides.
@@ -112,6 +120,8 @@ struct TextVariant {
   std::string keyLengths = {};   ///< name of the tensor of key lengths; an undeclared tensor is i32 of rank 1
   std::string queryLengths = {}; ///< name of the tensor of query lengths; likewise
   std::optional<Pages> pages = {};
+  /// Names of the tensors of the packed sequences' first queries and first keys; undeclared ones are i32 of rank 1.
+  std::optional<std::pair<std::string, std::string>> sequences = {};
   std::optional<Normaliser> normaliser = {}; ///< unset: softmax
 };
 
@@ -181,6 +191,13 @@ public:
   /// and LSE after a sequence's end are not written.
   Variant &queryLengths(const Captured &lengths, std::source_location where = std::source_location::current());
 
+  /// Packed sequences (Sequences): Q, O and LSE are [1, H, rows, ...], K and V [1, Hkv, rows, ...]. In expressions b is
+  /// the number of the sequence, q and k are positions in it, and B, Sq and Sk are the number of sequences and the
+  /// sequence's own lengths. Sequences may be empty, and see nothing of each other. A row that belongs to no sequence is
+  /// not written. With .keyLengths a sequence has the first of its keys alone.
+  Variant &sequences(const Captured &queries, const Captured &keys,
+                     std::source_location where = std::source_location::current());
+
   /// K and V are in pages of `size` keys (KeyPages). `pages` is i32 [B, N] and contains page numbers; Sk is N * size. A
   /// page number out of range is replaced by the nearest page. Entries after a sequence's end are not used.
   Variant &keyPages(const Captured &pages, int size, std::source_location where = std::source_location::current());
@@ -214,6 +231,7 @@ public:
   const std::optional<TensorDecl> &keyLengths() const { return lengths; }
   /// The tensor of query lengths; none means that all sequences have Sq rows.
   const std::optional<TensorDecl> &queryLengths() const { return rowLengths; }
+  const std::optional<Sequences> &sequences() const { return packed; }
   const std::optional<KeyPages> &keyPages() const { return pages; }
   /// The normaliser; softmax by default.
   const Normaliser &normaliser() const;
@@ -224,7 +242,7 @@ public:
   bool isPrecise() const { return preciseMath; }
   bool hasQOffset() const { return offsetQueries; }
   /// Captured tensors in order of first use: score, then mask (each read from left to right), then the
-  /// pattern, lengths and pages, then the normaliser's.
+  /// pattern, lengths, sequences and pages, then the normaliser's.
   const std::vector<TensorDecl> &tensors() const { return tensorList; }
   /// Run-time scalars in order of first use.
   const std::vector<ScalarDecl> &scalars() const { return scalarList; }
@@ -249,6 +267,7 @@ public:
   ///       "blocks": {"tensor": "pattern", "rows": 64, "columns": 64},
   ///       "keyLengths": "lengths",
   ///       "queryLengths": "new_tokens",
+  ///       "sequences": {"queries": "cu_q", "keys": "cu_k"},
   ///       "keyPages": {"tensor": "pages", "size": 64},
   ///       "normaliser": "softmax",
   ///       "sink": "sinks",
@@ -291,6 +310,7 @@ private:
   std::optional<float> dropoutDefault;
   std::optional<BlockPattern> pattern;
   std::optional<TensorDecl> lengths, rowLengths;
+  std::optional<Sequences> packed;
   std::optional<KeyPages> pages;
   std::optional<Normaliser> definition; ///< unset: softmax
   std::optional<NormaliserExpressions> expressions;

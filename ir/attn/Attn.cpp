@@ -122,6 +122,23 @@ LogicalResult KeyPagesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+Attribute SequencesAttr::parse(AsmParser &parser, Type) {
+  std::string queries, keys;
+  if (parser.parseLess() || parser.parseKeywordOrString(&queries) || parser.parseComma() ||
+      parser.parseKeywordOrString(&keys) || parser.parseGreater())
+    return {};
+  Builder &builder = parser.getBuilder();
+  return get(parser.getContext(), builder.getStringAttr(queries), builder.getStringAttr(keys));
+}
+
+void SequencesAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printKeywordOrString(getQueries().getValue());
+  printer << ", ";
+  printer.printKeywordOrString(getKeys().getValue());
+  printer << ">";
+}
+
 Attribute RowStatisticAttr::parse(AsmParser &parser, Type) {
   std::string name;
   StringRef reduction;
@@ -359,6 +376,14 @@ static LogicalResult verifyKeys(AttentionOp op) {
     return op.emitOpError() << "query lengths " << *lengths << " are not a captured i32 tensor of rank 1";
   if (KeyPagesAttr pages = op.getKeyPagesAttr(); pages && !isTable(pages.getName(), 2))
     return op.emitOpError() << "key pages " << pages.getName() << " are not a captured i32 tensor of rank 2";
+  if (SequencesAttr sequences = op.getSequencesAttr()) {
+    for (StringAttr name : {sequences.getQueries(), sequences.getKeys()})
+      if (!isTable(name, 1))
+        return op.emitOpError() << "bounds of sequences " << name << " are not a captured i32 tensor of rank 1";
+    if (op.getKeyPages() || op.getPattern() || op.getQOffset() || !op.getSaves().empty())
+      return op.emitOpError("has packed sequences beside pages, a block pattern, a query offset or saved values, which "
+                            "are of a batch");
+  }
   if (op.getGradients() && (op.getKeyLengths() || op.getQueryLengths() || op.getKeyPages()))
     return op.emitOpError("has lengths of sequences or pages of keys, of which there is no backward pass");
   return success();

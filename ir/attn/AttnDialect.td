@@ -91,6 +91,21 @@ def KeyPagesAttr : AttnAttr<"KeyPages", "pages"> {
   let genVerifyDecl = 1;
 }
 
+def SequencesAttr : AttnAttr<"Sequences", "sequences"> {
+  let summary = "packed sequences: the captured vectors of where each begins";
+  let description = [{
+    Q, O and LSE are [1, h, row, ...], K and V [1, hkv, row, ...], with the rows of all sequences one after another.
+    Sequence b of B consists of the rows of Q from `queries[b]` to `queries[b + 1]` and the rows of K and V from `keys[b]`
+    to `keys[b + 1]`, where both are captured i32 tensors [B + 1]. Positions, Sq and Sk count within a sequence.
+
+    ```mlir
+    #attn.sequences<cu_q, cu_k>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$queries, "::mlir::StringAttr":$keys);
+  let hasCustomAssemblyFormat = 1;
+}
+
 def RowStatisticAttr : AttnAttr<"RowStatistic", "statistic"> {
   let summary = "a float32 statistic of each row, such as its running maximum, updated with each block of keys";
   let description = [{

@@ -104,7 +104,7 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
                        F32Attr:$scale, DefaultValuedAttr<TypedArrayAttrBase<CapturedTensorAttr, "tensors">, "{}">:$tensors,
                        DefaultValuedAttr<TypedArrayAttrBase<RuntimeScalarAttr, "scalars">, "{}">:$scalars,
                        OptionalAttr<BlockPatternAttr>:$pattern, OptionalAttr<StrAttr>:$key_lengths,
-                       OptionalAttr<StrAttr>:$query_lengths, OptionalAttr<KeyPagesAttr>:$key_pages, OptionalAttr<StrAttr>:$normaliser,
+                       OptionalAttr<StrAttr>:$query_lengths, OptionalAttr<SequencesAttr>:$sequences, OptionalAttr<KeyPagesAttr>:$key_pages, OptionalAttr<StrAttr>:$normaliser,
                        DefaultValuedAttr<TypedArrayAttrBase<RowStatisticAttr, "row statistics">, "{}">:$statistics,
                        UnitAttr:$dropout, UnitAttr:$precise, UnitAttr:$q_offset, OptionalAttr<GradientsAttr>:$gradients,
                        DefaultValuedAttr<StrArrayAttr, "{}">:$saves);

@@ -467,12 +467,12 @@ LogicalResult DerivedAxisAttr::verify(function_ref<InFlightDiagnostic()> emitErr
   const std::optional<DerivedAxis::Rule> known = parseDerivedRule(rule.getValue());
   if (!known)
     return emitError() << "axis " << name << " is derived by " << rule
-                       << R"(, which is not "rows", "splits", "pages", "slots", "work_items" or "tile_rows")";
-  const bool ofTable = known == DerivedAxis::Rule::Pages,
-             ofRows = known == DerivedAxis::Rule::WorkItems || known == DerivedAxis::Rule::TileRows;
+                       << R"(, which is not "rows", "splits", "pages", "slots", "work_items", "tile_rows", )"
+                       << R"("sequences" or "sequence_rows")";
+  const bool ofTable = isOfTensor(*known), ofRows = isOfRows(*known);
   if (ofTable != (of && tensorDimension(of.getValue())) || ofRows != (of && !tensorDimension(of.getValue())))
     return emitError() << "axis " << name << " is derived by " << rule
-                       << (ofTable  ? ", which is `of` a dimension tensors.NAME.1 of their table"
+                       << (ofTable  ? ", which is `of` a dimension tensors.NAME.N of their table"
                            : ofRows ? ", which is `of` an axis of rows"
                                     : ", which is `of` nothing");
   if (by < 1 || by > INT32_MAX || blocksPerSm < 1 || blocksPerSm > 64)
@@ -592,6 +592,9 @@ LogicalResult SearchOp::verify() {
   if (attn::valueType(view.getElementType()) != getX().getType())
     return emitOpError() << "elements of " << view << " are " << attn::valueType(view.getElementType()) << ", but x is "
                          << getX().getType();
+  if (const std::optional<uint64_t> rows = getTiles(); rows && (!getX().getType().isInteger(32) || int64_t(*rows) < 1))
+    return emitOpError() << "counts tiles of " << int64_t(*rows) << " rows of " << view
+                         << "; give a positive number, and elements of i32";
   return success();
 }
 

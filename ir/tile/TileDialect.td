@@ -177,12 +177,18 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
         |            | multiprocessor) divided by the number of tiles along the other axes, plus one for each tile of `by` |
         |            | rows of each sequence; the extent of the axis `of` is the number of rows of a sequence              |
         | tile_rows  | rows of a tile: the extent of the axis `of`, at most `by`                                           |
+        | sequences  | packed sequences: the extent of `of`, the dimension of a vector of their first rows and the end,    |
+        |            | minus 1                                                                                             |
+        | sequence_  | rows where each packed sequence begins at a multiple of `by` rows: `by` times the sum of the        |
+        | rows       | sequences' number and the extent of the axis `of` divided by `by`; 0 without rows                   |
 
     ```mlir
     #tile.derived<name = "row", rule = "rows">
     #tile.derived<name = "split", rule = "splits", by = 64, blocks_per_sm = 2>
     #tile.derived<name = "k", rule = "pages", by = 64, of = "tensors.table.1">
     #tile.derived<name = "work_item", rule = "work_items", by = 64, blocks_per_sm = 2, of = "row">
+    #tile.derived<name = "b", rule = "sequences", of = "tensors.begins.0">
+    #tile.derived<name = "q_by_128", rule = "sequence_rows", by = 128, of = "q">
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$rule, DefaultValuedParameter<"int64_t", "1">:$by,

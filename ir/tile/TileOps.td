@@ -798,13 +798,20 @@ def SearchOp : TileOp<"search", [Pure]> {
     The elements are widened as by `tile.element`. The op has no memory effects, as captured tensors are constant during
     a launch.
 
+    With `tiles n`, element i of the i32 vector counts as element / n + i. If the elements are the first rows of packed
+    sequences, that is a number of the sequence's first tile of n rows, and the sequence of tile t is the number of
+    elements <= t, minus 1: a sequence of r rows has r / n + 1 numbers at least, and needs ceil(r / n) of them.
+
     ```mlir
     %0 = tile.search %offsets, %q right : !tile.view<1, i32>, i32
+    %1 = tile.search %begins, %tile right tiles 128 : !tile.view<1, i32>, i32
     ```
   }];
-  let arguments = (ins ViewType:$view, AnyTypeOf<[F32, I32, I64]>:$x, UnitAttr:$right);
+  let arguments = (ins ViewType:$view, AnyTypeOf<[F32, I32, I64]>:$x, UnitAttr:$right, OptionalAttr<I64Attr>:$tiles);
   let results = (outs I32:$result);
-  let assemblyFormat = "$view `,` $x (`right` $right^)? attr-dict `:` type($view) `,` type($x)";
+  let assemblyFormat = "$view `,` $x (`right` $right^)? (`tiles` $tiles^)? attr-dict `:` type($view) `,` type($x)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$view, "::mlir::Value":$x, "bool":$right),
+                            [{ build($_builder, $_state, type, view, x, right, ::mlir::IntegerAttr()); }]>];
   let hasVerifier = 1;
 }
 

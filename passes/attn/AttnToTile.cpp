@@ -404,7 +404,7 @@ private:
     Value queries = param("q", view(4, dtype)), keys = rowsOfKeys(param("k", view(4, dtype))),
           values = rowsOfKeys(param("v", view(4, dtype)));
     block = {b, h, q0, qOffset, batch, heads, queryLength, keyLength, plan.getTileQ(), plan.getTileK()};
-    block.mayFollow = plan.getSplitKeys() || op.getQueryLengths();
+    block.mayFollow = plan.getSplitKeys() || op.getQueryLengths() || op.getSequences();
     Value keyEnd = emitEndOf(builder, op, block, MaskAxis::Keys);
     valuesRead = keyEnd ? keyEnd : keyLength;
     SmallVector<Value, 2> within;
@@ -453,6 +453,8 @@ private:
       return rounded(tile::named(load, "q_rows"), "q_tile");
     }
     Value qTile = copy(type, rowsOf(queries), ValueRange{b, rowHead, row0}, rowLength, plan.getQStages(), "q_tile");
+    if (op.getSequences()) // a row of Q gives a row of O, and the latter is not written
+      qTile.getDefiningOp()->setAttr(tile::anyAfterLimitAttr, builder.getUnitAttr());
     if (plan.getQRegisters())
       qTile = tile::named(tile::ConvertOp::create(builder, type.withSpace(MemorySpace::Register), qTile),
                           "q_tile_fragment");
@@ -495,6 +497,8 @@ private:
     Value k0 = loop.getOrigin();
     Value kTile = copy(shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared), of.keys,
                        ValueRange{b, of.kvHead, k0}, keysRead, plan.getStages(), "k_tile");
+    if (op.getSequences()) // S is masked there
+      kTile.getDefiningOp()->setAttr(tile::anyAfterLimitAttr, builder.getUnitAttr());
     Value s = product("s", scoreType, qTile, kTile);
     Value x = maskTile(savingScore(s, k0), k0, loop.getPartial());
     Carried next;

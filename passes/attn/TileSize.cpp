@@ -376,6 +376,8 @@ static void readGradients(attn::AttentionOp op, PlanRequest &request) {
 /// Why a tile cannot have rows of several heads (packed groups): a value that must be the same for all rows of a thread
 /// block differs between heads. Empty if packing is possible.
 static std::string packFaultOf(attn::AttentionOp op) {
+  if (op.getSequences())
+    return "tiles of packed sequences are of one head";
   if (op.getDropout())
     return "dropout draws numbers for 16 queries of a head at a time";
   if (op.getPattern())
@@ -484,11 +486,12 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
   if (op.getGradients())
     readGradients(op, request);
-  request.keyLengths = op.getKeyLengths().has_value() || hasEndOf(op, MaskAxis::Keys);
+  request.keyLengths = op.getKeyLengths() || op.getSequences() || hasEndOf(op, MaskAxis::Keys);
   request.endsByHead = op.getGradients() && endsByHead(op, MaskAxis::Keys);
-  request.queryLengths = op.getGradients() && hasEndOf(op, MaskAxis::Queries);
+  request.queryLengths = op.getGradients() && (op.getSequences() || hasEndOf(op, MaskAxis::Queries));
   request.pageSize = op.getKeyPages() ? int64_t(op.getKeyPages()->getSize()) : 0;
   request.packFault = packFaultOf(op);
+  request.splitFault = op.getSequences() ? "the number of splits does not follow from packed sequences' lengths" : "";
   request.precise = op.getPrecise();
   request.queries = hints.queries;
   request.keys = hints.keys;

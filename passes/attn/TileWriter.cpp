@@ -13,6 +13,8 @@ tile::KernelOp TileWriter::createKernel(const Twine &name, ArrayRef<Attribute> g
   auto kernel = tile::KernelOp::create(builder, name.str(), builder.getArrayAttr({}), builder.getArrayAttr(grid),
                                        op.getDtype(), sizes, op.getTensorsAttr(), op.getScalarsAttr(),
                                        op.getPatternAttr(), op.getDropout(), op.getPrecise(), op.getQOffset());
+  if (Attribute sequences = op.getSequencesAttr())
+    kernel->setAttr(tile::sequencesAttr, sequences);
   builder.createBlock(&kernel.getBody());
   return kernel;
 }

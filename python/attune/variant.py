@@ -179,6 +179,8 @@ class Variant:
     blocks       (pattern, rows, columns): bool [H or 1, ceil(Sq / rows), ceil(Sk / columns)], False hides a block
     key_lengths  int32 [B]: sequence b has so many of the Sk keys, and Sk in functions is its own length
     query_lengths  int32 [B], the same of the rows of q: rows of the results behind them are not written
+    sequences    (queries, keys), each int32 [B + 1]: B packed sequences, of which b has the rows of q from queries[b] to queries[b + 1] and those of
+                 k and v from keys[b] to keys[b + 1]; q is [1, H, rows, D] then, and positions, Sq and Sk in functions are within the sequence
     key_pages    (pages, size): int32 [B, N], key k of sequence b lies in row k % size of page pages[b, k / size]; k and v of a call are
                  [pages, Hkv, size, D] (of any strides)
     name         an identifier, which the kernel carries
@@ -191,7 +193,7 @@ class Variant:
 
     @public
     def __init__(self, score=None, mask=None, *, normaliser=None, sink=None, dropout=None, scale=None, precise=False, q_offset=False, blocks=None,
-                 key_lengths=None, query_lengths=None, key_pages=None, name=None):
+                 key_lengths=None, query_lengths=None, sequences=None, key_pages=None, name=None):
         where = here()
         captures = _Captures()
         scores, masks = _functions(score), _functions(mask)
@@ -224,6 +226,12 @@ class Variant:
             lengths = captured_tensor(what, given)
             captures.add((lengths,))
             getattr(self._core, what)(lengths.declared(), where)
+        if sequences is not None:
+            if not (isinstance(sequences, tuple) and len(sequences) == 2):
+                fail("sequences must be (queries, keys): int32 arrays [B + 1] or attune.tensor(...), where each sequence begins, and the end", where)
+            bounds = [captured_tensor(what, given) for what, given in zip(("first_queries", "first_keys"), sequences)]
+            captures.add(tuple(bounds))
+            self._core.sequences(*[each.declared() for each in bounds], where)
         if key_pages is not None:
             if not (isinstance(key_pages, tuple) and len(key_pages) == 2 and isinstance(key_pages[1], int)):
                 fail("key_pages must be (pages, size): an int32 array [B, N] or attune.tensor(...), and the keys of a page", where)

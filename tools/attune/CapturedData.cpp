@@ -43,6 +43,12 @@ static std::optional<MadeTensor> builtinDefault(const Request &request, const Te
   if (request.variant && request.variant->queryLengths() && request.variant->queryLengths()->name == param.name)
     return MadeTensor{{shape.batch},
                       [shape](int64_t b) { return double(b ? std::min<int64_t>(shape.queries, 1) : shape.queries); }};
+  if (const std::optional<Sequences> packed = request.variant ? request.variant->sequences() : std::nullopt;
+      packed && param.rank == 1 && (packed->queries.name == param.name || packed->keys.name == param.name)) {
+    const int64_t rows = packed->queries.name == param.name ? shape.queries : shape.keys;
+    static constexpr int64_t sixteenths[] = {0, 1, 1, 5, 7, 16}; // the second sequence is empty
+    return MadeTensor{{std::ssize(sixteenths)}, [=](int64_t i) { return double(rows * sixteenths[i] / 16); }};
+  }
   if (const std::optional<KeyPages> pages = request.variant ? request.variant->keyPages() : std::nullopt;
       pages && pages->tensor.name == param.name) {
     const int64_t columns = (shape.keys + pages->size - 1) / pages->size;

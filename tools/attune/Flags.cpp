@@ -48,6 +48,10 @@ static void addSequences(CLI::App &group, Flags &flags) {
           "them, or nothing: Sq of the first, one of the others")
       ->type_name("[FILE]")
       ->expected(0, 1);
+  group.add_flag("--packed", flags.sequences,
+                 "q, k and v hold the rows of several sequences one after another, which begin where the captured "
+                 "tensors first_queries and first_keys say, i32[B + 1]; without data by --tensor a run has five of "
+                 "unlike lengths, one of them empty");
 }
 
 /// Parameters of built-in variants, which go to `values`.

@@ -80,6 +80,8 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
     text.keyLengths = "lengths";
   if (flags.newTokens)
     text.queryLengths = "new_tokens";
+  if (flags.sequences)
+    text.sequences = {"first_queries", "first_keys"};
   if (flags.pageSize)
     text.pages = {"pages", *flags.pageSize};
   Expected<Variant> variant = Variant::parse("custom", text);
@@ -109,6 +111,7 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     expressions.normaliser = expressions.sink = "";
     expressions.lengths.reset();
     expressions.newTokens.reset();
+    expressions.sequences = false;
     expressions.pageSize.reset();
     Result<Variant> added = textVariant(expressions, declared, scalars);
     if (!added)
@@ -152,6 +155,8 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
     variant.keyLengths(table("lengths", 1));
   if (flags.newTokens && !variant.queryLengths())
     variant.queryLengths(table("new_tokens", 1));
+  if (flags.sequences && !variant.sequences())
+    variant.sequences(table("first_queries", 1), table("first_keys", 1));
   if (flags.pageSize && variant.keyPages() != KeyPages{table("pages", 2).decl(), *flags.pageSize})
     variant.keyPages(table("pages", 2), *flags.pageSize);
   if (variant.error())
@@ -369,7 +374,8 @@ static std::optional<Failure> variantFlagWithText(const Flags &flags) {
                                                         {flags.qOffset, "with-q-offset"},
                                                         {flags.pageSize.has_value(), "paged"},
                                                         {flags.lengths.has_value(), "lengths"},
-                                                        {flags.newTokens.has_value(), "query-lengths"}};
+                                                        {flags.newTokens.has_value(), "query-lengths"},
+                                                        {flags.sequences, "packed"}};
   for (auto [given, flag] : variantFlags)
     if (given)
       return usageError(fmt::format("--{} contradicts {}, which holds the variant; edit the file or leave out the flag",

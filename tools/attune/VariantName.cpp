@@ -57,6 +57,7 @@ static std::vector<std::string> additions(const Variant &variant, const Variant 
   add(variant.hasQOffset() && !base.hasQOffset(), "q_offset");
   add(variant.keyLengths() != base.keyLengths(), "lengths");
   add(variant.queryLengths() != base.queryLengths(), "query_lengths");
+  add(variant.sequences() != base.sequences(), "packed");
   if (const std::optional<KeyPages> &pages = variant.keyPages(); pages != base.keyPages())
     parts.push_back(fmt::format("pages_{}", pages->size));
   return parts;

@@ -4,6 +4,7 @@
 #include "tools/reference/Philox.h"
 #include "tools/reference/Prepared.h"
 #include "tools/reference/ProgramGradient.h"
+#include "tools/reference/Sequences.h"
 
 #include <algorithm>
 #include <cmath>
@@ -89,7 +90,7 @@ public:
     const int64_t group = prepared.kvHeads ? prepared.heads / prepared.kvHeads : 0;
     for (int64_t plane = begin; plane < end; ++plane)
       for (int64_t i = 0; i < group; ++i)
-        for (int64_t row = 0; row < prepared.queryLength; ++row)
+        for (int64_t row = 0; row < prepared.queriesOf(plane / prepared.kvHeads); ++row)
           attend(plane / prepared.kvHeads, plane % prepared.kvHeads * group + i, row, plane, scratch);
     std::lock_guard lock(mutex);
     for (auto &[name, sum] : tensors)
@@ -378,7 +379,34 @@ Expected<void> checkBackwardShapes(const BackwardProblem &problem) {
 
 } // namespace
 
+/// The gradients of packed sequences, by those of the batch that they are.
+static Expected<GradientValues> gradientsOfPacked(const BackwardProblem &problem, Unpacked &batch) {
+  BackwardProblem ofBatch{.forward = std::move(batch.problem),
+                          .dO = batch.queries.unpack(problem.dO),
+                          .tensors = problem.tensors};
+  ofBatch.forward.variant = &batch.variant;
+  if (problem.o)
+    ofBatch.o = batch.queries.unpack(*problem.o);
+  if (problem.dLse)
+    ofBatch.dLse = batch.queries.unpack(*problem.dLse);
+  Expected<GradientValues> values = gradients(ofBatch);
+  if (!values)
+    return values;
+  GradientValues result;
+  result.q = packed(batch.queries, std::move(values->q));
+  result.k = packed(batch.keys, std::move(values->k));
+  result.v = packed(batch.keys, std::move(values->v));
+  result.tensors = std::move(values->tensors);
+  result.forward = packed(batch, std::move(values->forward));
+  return result;
+}
+
 Expected<GradientValues> gradients(const BackwardProblem &problem) {
+  Expected<std::optional<Unpacked>> batch = unpacked(problem.forward);
+  if (!batch)
+    return batch.error();
+  if (*batch)
+    return gradientsOfPacked(problem, **batch);
   Expected<Output> forward = attention(problem.forward);
   if (!forward)
     return forward.error();

@@ -4,6 +4,7 @@
 #include "tools/reference/ParallelFor.h"
 #include "tools/reference/Philox.h"
 #include "tools/reference/Prepared.h"
+#include "tools/reference/Sequences.h"
 
 #include <algorithm>
 #include <array>
@@ -478,6 +479,13 @@ static void tellVisible(const Prepared &p, std::optional<RowInterpreter> &mask, 
 }
 
 Expected<std::optional<int64_t>> countVisible(const Problem &problem, int64_t mostEvaluations) {
+  Expected<std::optional<Unpacked>> batch = unpacked(problem);
+  if (!batch)
+    return batch.error();
+  if (*batch) {
+    (*batch)->problem.variant = &(*batch)->variant;
+    return countVisible((*batch)->problem, mostEvaluations);
+  }
   Expected<Prepared> prepared = prepare(problem, /*maskAlone=*/true);
   if (!prepared)
     return prepared.error();
@@ -534,8 +542,20 @@ double expectedSeconds(const std::array<int64_t, 4> &q, const std::array<int64_t
   return (0.65e-9 * products + 10e-9 * elements) / threads;
 }
 
-Expected<Output> attention(const Problem &problem) { return compute<double>(problem); }
+/// compute() of a batch, or of packed sequences as one.
+template <typename Real> static Expected<Output> computed(const Problem &problem) {
+  Expected<std::optional<Unpacked>> batch = unpacked(problem);
+  if (!batch)
+    return batch.error();
+  if (!*batch)
+    return compute<Real>(problem);
+  (*batch)->problem.variant = &(*batch)->variant;
+  Expected<Output> output = compute<Real>((*batch)->problem);
+  return output ? Expected<Output>(packed(**batch, std::move(*output))) : output;
+}
 
-Expected<Output> plainLowPrecision(const Problem &problem) { return compute<float>(problem); }
+Expected<Output> attention(const Problem &problem) { return computed<double>(problem); }
+
+Expected<Output> plainLowPrecision(const Problem &problem) { return computed<float>(problem); }
 
 } // namespace attune::reference

@@ -22,17 +22,21 @@ inline int64_t columnSplits(tile::KernelOp kernel, tile::TileType type) {
 }
 
 /// Whether TMA can store the register tile of `op`, a `tile.store` or `tile.accumulate` of the consumer role, to global
-/// memory in boxes. The tile must be split evenly over the warpgroups (columnSplits), and the tensor must have four
-/// dimensions. Elements must be f32 or, for tile.store, 16 bits wide.
-template <typename Op> bool isStoredInBoxes(tile::KernelOp kernel, Op op) {
+/// memory in boxes where all of its rows are before the limit. The tile must be split evenly over the warpgroups
+/// (columnSplits), and the tensor must have four dimensions. Elements must be f32 or, for tile.store, 16 bits wide.
+template <typename Op> bool isWholeInBoxes(tile::KernelOp kernel, Op op) {
   tile::OperandAttr operand = tile::operandOf(op.getView());
   const mlir::Type element = op.getView().getType().getElementType();
   const bool fits = element.isF32() || (mlir::isa<tile::StoreOp>(op) && element.getIntOrFloatBitWidth() == 16);
   const auto type = mlir::cast<tile::TileType>(op.getTile().getType());
   // Only views of a parameter qualify: the rows of a packed group or of pages are not contiguous in memory.
   return fits && columnSplits(kernel, type) && op.getView().template getDefiningOp<tile::ParamOp>() && operand &&
-         operand.isTiled() && operand.getColumns() <= type.getShape()[1] && operand.getAxes().size() == 4 &&
-         endsWithAxis(op.getView(), op.getLimit());
+         operand.isTiled() && operand.getColumns() <= type.getShape()[1] && operand.getAxes().size() == 4;
+}
+
+/// Whether TMA can store every tile of `op` in boxes: rows from the limit on are outside of the tensor.
+template <typename Op> bool isStoredInBoxes(tile::KernelOp kernel, Op op) {
+  return isWholeInBoxes(kernel, op) && endsWithAxis(op.getView(), op.getLimit());
 }
 
 } // namespace attune

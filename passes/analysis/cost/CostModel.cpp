@@ -394,6 +394,8 @@ static std::optional<Error> checkForms(const PlanRequest &request, const ArchInf
   const bool splits = fixed.packGqa.value_or(false) || fixed.splitKeys.value_or(false);
   if (fixed.packGqa.value_or(false) && !request.packFault.empty())
     return Error{fmt::format("pack-gqa is not available: {}; leave it out", request.packFault)};
+  if (fixed.splitKeys.value_or(false) && !request.splitFault.empty())
+    return Error{fmt::format("split-keys is not available: {}; leave it out", request.splitFault)};
   if (splits && fixed.persistent.value_or(false))
     return Error{"persistent blocks take neither packed groups nor splits of keys; leave it out"};
   if (warpgroups && fixed.blocksPerSm.value_or(1) != 1 && !(splits && *fixed.blocksPerSm == 2))
@@ -543,8 +545,9 @@ static std::vector<Sharing> sharings(const PlanRequest &request, const ArchInfo 
   if (!few && !asked)
     return result;
   const bool packs = request.packFault.empty() && (request.group() > 1 || fixed.packGqa.value_or(false));
+  const bool splits = request.splitFault.empty();
   for (bool pack : choices(fixed.packGqa, packs ? std::vector{true, false} : std::vector{false}))
-    for (bool split : choices(fixed.splitKeys, {true, false}))
+    for (bool split : choices(fixed.splitKeys, splits ? std::vector{true, false} : std::vector{false}))
       if (pack || split)
         result.push_back({pack, split});
   return result;

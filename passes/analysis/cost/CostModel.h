@@ -237,6 +237,7 @@ struct PlanRequest {
   bool skipsProduct = false;       ///< the gradient's loops read a saved score instead of computing S = Q K^T
   bool sumsByHead = false;         ///< a gradient is summed per key, with separate sums for the query heads of a group
   std::string packFault = {};      ///< why a tile cannot hold the rows of all query heads of a key head, or ""
+  std::string splitFault = {};     ///< why the keys of a row cannot be split over thread blocks, or ""
   bool precise = false;            ///< exp2 and the score's functions have float32 accuracy
   double specialPerElement = 0;    ///< special-function results of the score for each element of S
   double normaliserSpecial = 1;    ///< special-function results of the normaliser for each element of S: 1 for exp2

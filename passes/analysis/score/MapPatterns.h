@@ -142,6 +142,8 @@ inline bool isMultipleOf(mlir::Value origin, int64_t factor) {
   if (auto product = origin.getDefiningOp<mlir::arith::MulIOp>())
     return product.getType().isInteger(32) && mlir::matchPattern(product.getRhs(), mlir::m_ConstantInt(&number)) &&
            number.isStrictlyPositive() && fits(number.getSExtValue());
+  if (auto sum = origin.getDefiningOp<mlir::arith::AddIOp>())
+    return isMultipleOf(sum.getLhs(), factor) && isMultipleOf(sum.getRhs(), factor);
   auto argument = mlir::dyn_cast<mlir::BlockArgument>(origin);
   auto loop = argument ? mlir::dyn_cast<tile::ForBlocksOp>(argument.getOwner()->getParentOp()) : tile::ForBlocksOp();
   auto domain =

@@ -279,6 +279,10 @@ LogicalResult Boxes::storeByEngine(tile::StoreOp op, bool another) {
   Output output{buffer, stagedBoxes(shared, i32(0), op.getView(), /*adds=*/false), {}};
   for (Value index : op.getIndices())
     output.at.push_back(mapping.lookup(index));
+  if (!endsWithAxis(op.getView(), op.getLimit())) {
+    output.limit = mapping.lookup(op.getLimit());
+    output.head = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
+  }
   writeBoxes(output);
   if (another)
     return success();
@@ -328,13 +332,38 @@ void Boxes::issueOutputs() {
     for (const Output &output : outputs) {
       auto held = cast<TileType>(output.buffer.getType());
       Value row = warpgroupRow(), ownColumn = warpgroupColumn(held);
-      storeBoxes(output.boxes, row, {output.at[0], output.at[1], add(output.at[2], warpgroupRow(held))}, ownColumn);
+      auto store = [&] {
+        storeBoxes(output.boxes, row, {output.at[0], output.at[1], add(output.at[2], warpgroupRow(held))}, ownColumn);
+      };
+      output.limit ? onlyIf(isWhole(output), store) : store();
     }
     sched::CommitBoxesOp::create(builder, loc);
     if (!again)
       sched::WaitBoxesOp::create(builder, loc, 0);
   });
+  for (const Output &output : outputs)
+    if (output.limit)
+      onlyIf(opposite(isWhole(output)), [&] { storeRows(output); });
   outputs.clear();
+}
+
+Value Boxes::isWhole(const Output &output) {
+  Value end = add(output.at[2], add(warpgroupRow(cast<TileType>(output.buffer.getType())), 64));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, end, output.limit);
+}
+
+void Boxes::storeRows(const Output &output) {
+  auto shared = cast<TileType>(output.boxes.shared.getType());
+  Value row0 = add(output.at[2], warpgroupRow(cast<TileType>(output.buffer.getType())));
+  forEachChunk(64, output.boxes.columns, shared.getElementType().getIntOrFloatBitWidth() / 8, rem(thread, 128), 128,
+               [&](Value row, Value column, Value inside) {
+                 Value viewRow = add(row0, row);
+                 Value valid = below(viewRow, output.limit);
+                 onlyIf(inside ? both(inside, valid) : valid, [&] {
+                   sched::CopyToGlobalOp::create(builder, loc, output.boxes.shared, add(warpgroupRow(), row), column,
+                                                 output.head, viewRow);
+                 });
+               });
 }
 
 } // namespace attune::expansion

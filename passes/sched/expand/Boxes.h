@@ -97,12 +97,18 @@ protected:
     bool adds;       ///< whether TMA adds the boxes to global memory
   };
   StagedBoxes stagedBoxes(Value shared, Value stage, Value view, bool adds);
-  /// A register tile that is stored by way of shared memory, to `at` (batch, head, row) of a view.
+  /// A register tile that is stored by way of shared memory, to `at` (batch, head, row) of a view. If the tensor has
+  /// rows after the limit of rows, `limit` and the view's slice `head` are set.
   struct Output {
     Value buffer;
     StagedBoxes boxes;
     SmallVector<Value, 3> at;
+    Value limit = {}, head = {};
   };
+  /// Whether all rows of the warpgroup are before the limit; null where TMA needs no limit.
+  Value isWhole(const Output &output);
+  /// Stores the rows of the warpgroup before the limit by its lanes.
+  void storeRows(const Output &output);
   /// Each warpgroup writes its own rows of the tile to shared memory. If the store is repeated, the warpgroup first waits
   /// until TMA has read the boxes of all outputs that it has started.
   void writeBoxes(const Output &output);

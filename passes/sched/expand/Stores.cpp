@@ -35,12 +35,14 @@ bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
 }
 
 bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
-  if (!specialized || inShared(op.getTile()) || !isStoredInBoxes(kernel, op) ||
+  if (!specialized || inShared(op.getTile()) || !isWholeInBoxes(kernel, op) ||
       op.getView().getType().getElementType().getIntOrFloatBitWidth() != 16)
     return false;
   FragmentAttr layout = layoutOf(buffers.lookup(op.getTile()));
-  return layout.getRole() == FragmentRole::C &&
-         layout.getColumnWarps() == columnSplits(kernel, cast<TileType>(op.getTile().getType()));
+  const int64_t splits = columnSplits(kernel, cast<TileType>(op.getTile().getType()));
+  if (!endsWithAxis(op.getView(), op.getLimit()) && splits != 1)
+    return false; // lanes store the rows before the limit, and copy all columns of a row
+  return layout.getRole() == FragmentRole::C && layout.getColumnWarps() == splits;
 }
 
 LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {

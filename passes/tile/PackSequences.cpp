@@ -1,0 +1,367 @@
+//===- PackSequences.cpp - Kernels of a batch become kernels of packed sequences ---===//
+//
+// The kernels of a batch take the rows of sequence b from [b, h, row, ...]. In packed operands the rows of all sequences
+// follow each other, [1, h, row, ...], and two captured vectors hold each sequence's first row of Q and of K. A kernel
+// computes the same for each sequence; the pass changes only where a thread block works, and where its rows lie:
+//
+//     batch                                 packed
+//     grid [b, h, q by 128]                 grid [h, q_by_128 by 128]      q_by_128: each sequence begins with a new tile
+//     b, q0 = block index                   tile = block index / 128, b = the sequence of the tile
+//                                           q0 = 128 * (tile - the sequence's first tile)
+//     Sq, Sk = extents                      the sequence's own numbers of rows
+//     load Q[b, h, q0] limit Sq             load Q[0, h, begin + q0] limit begin + Sq
+//
+// Positions, masks, scores and dropout thus count within a sequence, and no row of another sequence is read or written.
+// The number of a sequence's first tile is begin / 128 + b (tile.search), which leaves at most one tile without rows for
+// each sequence. Such a tile loops over nothing.
+//
+// In a workspace each sequence begins at a multiple of 128 rows. Tiles whose rows divide 128 are written as a whole:
+// the rows past the sequence's end belong to nobody, and TMA can store the tile.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ir/attn/Attn.h"
+#include "ir/tile/Signature.h"
+#include "ir/tile/Tile.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace attune {
+#define GEN_PASS_DEF_PACKSEQUENCES
+#include "passes/Passes.h.inc"
+} // namespace attune
+
+using namespace mlir;
+using namespace attune;
+
+namespace {
+
+constexpr int64_t workspaceRows = 128; ///< a sequence begins at a multiple of so many rows of a workspace
+
+class KernelPacker {
+public:
+  KernelPacker(tile::KernelOp kernel, attn::SequencesAttr sequences)
+      : kernel(kernel), sequences(sequences), builder(kernel.getLoc(), kernel.getContext()) {}
+
+  LogicalResult pack() {
+    for (auto axis : kernel.getGridAttr().getAsRange<tile::AxisAttr>())
+      if (isRows(axis.getName()))
+        tiled = axis;
+    if (!tiled)
+      return kernel.emitOpError("computes no tiles of rows, and has no form for packed sequences");
+    if (failed(checkOps()))
+      return failure();
+    builder.setInsertionPointToStart(&kernel.getBody().front());
+    placeBlock();
+    kernel.walk([&](Operation *op) {
+      if (auto domain = dyn_cast<tile::DomainOp>(op))
+        emptyWithoutRows(domain);
+      else if (auto element = dyn_cast<tile::ElementOp>(op))
+        moveElement(element);
+      else if (auto load = dyn_cast<tile::LoadOp>(op))
+        moveTile(load);
+      else if (auto store = dyn_cast<tile::StoreOp>(op))
+        moveTile(store);
+      else if (auto accumulate = dyn_cast<tile::AccumulateOp>(op))
+        moveTile(accumulate);
+    });
+    replaceExtents();
+    declare();
+    return success();
+  }
+
+private:
+  /// The first row of a sequence along an axis, the row after its last, and the number of its rows.
+  struct Rows {
+    Value begin, end, count;
+  };
+
+  static bool isRows(StringRef axis) { return axis == "q" || axis == "k"; }
+
+  /// The operand of a view whose rows are those of sequences, or null.
+  static tile::OperandAttr packedOperand(Value view) {
+    tile::OperandAttr operand = tile::operandOf(view);
+    return operand && !operand.getAxes().empty() && operand.getAxes().front().getName() == "b" &&
+                   llvm::any_of(operand.getAxes(), [](tile::AxisAttr axis) { return isRows(axis.getName()); })
+               ? operand
+               : tile::OperandAttr();
+  }
+
+  /// The place of the axis of rows among an operand's axes.
+  static size_t rowDimension(tile::OperandAttr operand) {
+    return llvm::find_if(operand.getAxes(), [](tile::AxisAttr axis) { return isRows(axis.getName()); }) -
+           operand.getAxes().begin();
+  }
+
+  LogicalResult checkOps() {
+    LogicalResult result = success();
+    kernel.walk([&](Operation *op) {
+      const bool isOther =
+          isa<tile::ScatterOp, tile::LoadBlocksOp, tile::StoreBlocksOp, tile::GroupRowsOp, tile::PagedRowsOp>(op);
+      if (isOther && llvm::any_of(op->getOperands(), [](Value operand) {
+            return isa<tile::ViewType>(operand.getType()) && packedOperand(operand);
+          }))
+        result = op->emitOpError("has no form for packed sequences");
+    });
+    return result;
+  }
+
+  //===--- The thread block's sequence ---===//
+
+  Value number(int64_t value) { return arith::ConstantIntOp::create(builder, value, 32); }
+  Value add(Value a, Value b) { return arith::AddIOp::create(builder, a, b, arith::IntegerOverflowFlags::nsw); }
+  Value subtract(Value a, Value b) { return arith::SubIOp::create(builder, a, b, arith::IntegerOverflowFlags::nsw); }
+  Value multiply(Value a, int64_t b) {
+    return arith::MulIOp::create(builder, a, number(b), arith::IntegerOverflowFlags::nsw);
+  }
+  Value divide(Value a, int64_t b) { return arith::DivUIOp::create(builder, a, number(b)); }
+  Value extent(StringRef axis, StringRef name) {
+    return tile::named(tile::AxisExtentOp::create(builder, builder.getI32Type(), axis), name);
+  }
+  /// The name of the number of rows of all sequences.
+  static StringRef allRows(StringRef axis) { return axis == "q" ? "all_queries" : "all_keys"; }
+  Value vectorOf(StringRef axis) {
+    StringAttr name = axis == "q" ? sequences.getQueries() : sequences.getKeys();
+    auto type = tile::ViewType::get(builder.getContext(), 1, builder.getI32Type());
+    return tile::named(tile::ParamOp::create(builder, type, (tile::tensorPrefix + name.getValue()).str()), name);
+  }
+
+  /// The rows of sequence `b`. Numbers in memory that are no rows of the operand, or that decrease, are clamped.
+  Rows rowsOf(StringRef axis) {
+    Value vector = vectorOf(axis), all = extent(axis, allRows(axis));
+    auto at = [&](Value index, Value least) {
+      Value element = tile::ElementOp::create(builder, builder.getI32Type(), vector, index, ArrayRef<bool>{false});
+      return arith::MinSIOp::create(builder, arith::MaxSIOp::create(builder, element, least), all);
+    };
+    Value begin = tile::named(at(b, number(0)), axis == "q" ? "first_query" : "first_key");
+    Value end = tile::named(at(add(b, number(1)), begin), axis == "q" ? "queries_end" : "keys_end");
+    return {begin, end, tile::named(subtract(end, begin), axis == "q" ? "own_queries" : "own_keys")};
+  }
+
+  std::string paddedAxis(StringRef axis, int64_t rows) { return (axis + "_by_" + Twine(rows)).str(); }
+
+  void placeBlock() {
+    const StringRef axis = tiled.getName();
+    const int64_t size = tiled.getBy();
+    SmallVector<Attribute> grid;
+    for (auto each : kernel.getGridAttr().getAsRange<tile::AxisAttr>())
+      if (each == tiled)
+        grid.push_back(tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(derive(axis, size)), 0, size));
+      else if (each.getName() != "b")
+        grid.push_back(each);
+    SmallVector<tile::BlockIndexOp> asked(kernel.getBody().getOps<tile::BlockIndexOp>());
+    kernel.setGridAttr(builder.getArrayAttr(grid));
+    Value row = tile::BlockIndexOp::create(builder, builder.getI32Type(), paddedAxis(axis, size));
+    Value tile = tile::named(divide(row, size), "tile");
+    Value upTo = tile::SearchOp::create(builder, builder.getI32Type(), vectorOf(axis), tile, builder.getUnitAttr(),
+                                        builder.getI64IntegerAttr(size));
+    Value last = subtract(extent("b", "B"), number(1));
+    b = arith::MinSIOp::create(builder, subtract(upTo, number(1)), last);
+    b = tile::named(arith::MaxSIOp::create(builder, b, number(0)), "b");
+    Rows &own = axis == "q" ? queries : keys;
+    own = rowsOf(axis);
+    // A tile before the sequence's first one is that of no sequence, and as an unsigned number past the last.
+    Value first = add(divide(own.begin, size), b);
+    Value ownTiles = divide(add(own.count, number(size - 1)), size);
+    Value within = arith::MinUIOp::create(builder, subtract(tile, first), ownTiles);
+    row0 = tile::named(multiply(within, size), (axis + "0").str());
+    hasRows = tile::named(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, row0, own.count), "has_rows");
+    for (tile::BlockIndexOp index : asked) {
+      if (index.getAxis() != "b" && index.getAxis() != axis)
+        continue;
+      index.replaceAllUsesWith(index.getAxis() == "b" ? b : row0);
+      index.erase();
+    }
+    body = hasRows.getDefiningOp()->getNextNode();
+  }
+
+  const Rows &along(StringRef axis) {
+    Rows &rows = axis == "q" ? queries : keys;
+    if (!rows.begin) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(body);
+      rows = rowsOf(axis);
+    }
+    return rows;
+  }
+
+  /// The first row of the sequence in a workspace.
+  Value beginInWorkspace(StringRef axis) {
+    Value &begin = axis == "q" ? workspaceQueries : workspaceKeys;
+    if (!begin) {
+      OpBuilder::InsertionGuard guard(builder);
+      Value first = along(axis).begin;
+      builder.setInsertionPoint(body);
+      begin = tile::named(multiply(add(divide(first, workspaceRows), b), workspaceRows),
+                          axis == "q" ? "first_padded_query" : "first_padded_key");
+    }
+    return begin;
+  }
+
+  //===--- Rows of operands ---===//
+
+  Value beginOf(tile::OperandAttr operand) {
+    const StringRef axis = operand.getAxes()[rowDimension(operand)].getName();
+    return operand.getRole() == OperandRole::Workspace ? beginInWorkspace(axis) : along(axis).begin;
+  }
+
+  template <typename Op> void moveTile(Op op) {
+    tile::OperandAttr operand = packedOperand(op.getView());
+    if (!operand)
+      return;
+    const size_t dim = rowDimension(operand);
+    Value begin = beginOf(operand);
+    OpBuilder::InsertionGuard guard(builder);
+    if (dim + 1 == op.getIndices().size())
+      op.getLimitMutable().assign(limitOf(op, operand, begin));
+    op->removeAttr(tile::anyAfterLimitAttr);
+    builder.setInsertionPoint(op);
+    op.getIndicesMutable()[unsigned(dim)].set(add(begin, op.getIndices()[dim]));
+    op.getIndicesMutable()[0].set(number(0));
+  }
+
+  /// The limit of rows among those of all sequences. It is computed before any loop where the limit of the batch is.
+  template <typename Op> Value limitOf(Op op, tile::OperandAttr operand, Value begin) {
+    const StringRef axis = operand.getAxes()[rowDimension(operand)].getName();
+    const bool isAll = isExtent(op.getLimit(), axis);
+    if (isAll && operand.getRole() != OperandRole::Workspace && !op->hasAttr(tile::anyAfterLimitAttr))
+      return along(axis).end;
+    Operation *known = op.getLimit().getDefiningOp();
+    isAll || !known ? builder.setInsertionPoint(body) : builder.setInsertionPointAfter(known);
+    if (op->hasAttr(tile::anyAfterLimitAttr))
+      return extent(axis, allRows(axis));
+    if (writesWhole(op, operand))
+      return extent(derive(axis, workspaceRows), "padded_rows");
+    return add(begin, isAll ? along(axis).count : op.getLimit());
+  }
+
+  static bool isExtent(Value limit, StringRef axis) {
+    auto of = limit.getDefiningOp<tile::AxisExtentOp>();
+    return of && of.getAxis() == axis;
+  }
+
+  /// Whether the op writes a tile of a workspace whose rows past the sequence's end are those of no other sequence.
+  bool writesWhole(tile::LoadOp, tile::OperandAttr) { return false; }
+  template <typename Op> bool writesWhole(Op op, tile::OperandAttr operand) {
+    const StringRef axis = operand.getAxes()[rowDimension(operand)].getName();
+    return operand.getRole() == OperandRole::Workspace && isExtent(op.getLimit(), axis) &&
+           workspaceRows % op.getTile().getType().getShape()[0] == 0;
+  }
+
+  void moveElement(tile::ElementOp element) {
+    tile::OperandAttr operand = packedOperand(element.getView());
+    if (!operand)
+      return;
+    const size_t dim = rowDimension(operand);
+    Value begin = beginOf(operand), count = along(operand.getAxes()[dim].getName()).count;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(element);
+    Value row = element.getIndices()[dim];
+    SmallVector<bool> inRange(element.getInRange());
+    if (!inRange[dim])
+      row = arith::MinSIOp::create(builder, row, subtract(count, number(1)));
+    element.getIndicesMutable()[unsigned(dim)].set(add(begin, row));
+    element.getIndicesMutable()[0].set(number(0));
+  }
+
+  /// A tile without rows of its sequence loops over nothing.
+  void emptyWithoutRows(tile::DomainOp domain) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(domain);
+    const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
+    Value first; // begin of the first of several adjacent segments; without rows all of them end there
+    for (auto [i, begin, end] : llvm::enumerate(begins, ends)) {
+      if (i > 0 && begin == ends[i - 1])
+        domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
+      else
+        first = begin;
+      domain.getEndsMutable()[i].set(arith::SelectOp::create(builder, hasRows, end, first));
+    }
+  }
+
+  void replaceExtents() {
+    SmallVector<tile::AxisExtentOp> asked;
+    kernel.walk([&](tile::AxisExtentOp of) {
+      if (isRows(of.getAxis()) && !isOfAll(of))
+        asked.push_back(of);
+    });
+    for (tile::AxisExtentOp of : asked)
+      of.replaceAllUsesWith(along(of.getAxis()).count);
+    for (tile::AxisExtentOp of : asked)
+      of.erase();
+  }
+  /// Whether the extent is one that rowsOf() reads: the rows of all sequences.
+  static bool isOfAll(tile::AxisExtentOp of) { return tile::nameOf(of) == allRows(of.getAxis()); }
+
+  //===--- Declarations ---===//
+
+  /// The axis of rows where each sequence begins at a multiple of `rows`.
+  std::string derive(StringRef axis, int64_t rows) {
+    std::string name = paddedAxis(axis, rows);
+    addDerived(name, DerivedAxis::Rule::SequenceRows, rows, axis);
+    return name;
+  }
+
+  void addDerived(StringRef name, DerivedAxis::Rule rule, int64_t by, StringRef of) {
+    SmallVector<Attribute> all(llvm::map_range(tile::derivedAxes(kernel), [](auto axis) -> Attribute { return axis; }));
+    auto axis = tile::DerivedAxisAttr::get(builder.getContext(), builder.getStringAttr(name),
+                                           builder.getStringAttr(attune::name(rule)), by, 1, builder.getStringAttr(of));
+    if (llvm::is_contained(all, axis))
+      return;
+    if (all.empty()) // the number of sequences comes first: that of rows is computed from it
+      all.push_back(tile::DerivedAxisAttr::get(
+          builder.getContext(), builder.getStringAttr("b"),
+          builder.getStringAttr(attune::name(DerivedAxis::Rule::Sequences)), 1, 1,
+          builder.getStringAttr(tile::tensorPrefix + sequences.getQueries().getValue() + ".0")));
+    all.push_back(axis);
+    kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(all));
+  }
+
+  void declare() {
+    SmallVector<Attribute> operands;
+    for (auto operand : kernel.getOperandsAttr().getAsRange<tile::OperandAttr>()) {
+      SmallVector<tile::AxisAttr> axes(operand.getAxes());
+      if (llvm::any_of(axes, [](tile::AxisAttr axis) { return isRows(axis.getName()); }))
+        for (tile::AxisAttr &axis : axes) {
+          auto become = [&](StringRef name, int64_t size, int64_t by) {
+            axis = tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(name), size, by);
+          };
+          if (axis.getName() == "b")
+            become("pack", 1, 1);
+          else if (isRows(axis.getName()) && operand.getRole() == OperandRole::Workspace)
+            become(derive(axis.getName(), workspaceRows), 0, axis.getBy());
+        }
+      operands.push_back(tile::OperandAttr::get(builder.getContext(), operand.getName(), operand.getRole(),
+                                                operand.getOptional(), axes, operand.getElementType()));
+    }
+    kernel.setOperandsAttr(builder.getArrayAttr(operands));
+  }
+
+  tile::KernelOp kernel;
+  attn::SequencesAttr sequences;
+  ImplicitLocOpBuilder builder;
+  tile::AxisAttr tiled; ///< the grid's axis of rows
+  Value b, row0, hasRows;
+  Operation *body = nullptr; ///< the first op after those that find the block's sequence
+  Rows queries, keys; ///< of the sequence; null until used
+  Value workspaceQueries, workspaceKeys; ///< the first rows of the sequence in workspaces; null until used
+};
+
+struct PackSequences : attune::impl::PackSequencesBase<PackSequences> {
+  using PackSequencesBase::PackSequencesBase;
+
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<tile::KernelOp>()) {
+      auto sequences = kernel->getAttrOfType<attn::SequencesAttr>(tile::sequencesAttr);
+      if (!sequences)
+        continue;
+      kernel->removeAttr(tile::sequencesAttr);
+      if (failed(KernelPacker(kernel, sequences).pack()))
+        return signalPassFailure();
+    }
+  }
+};
+
+} // namespace
