@@ -77,9 +77,8 @@ Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
                           .of = fmt::format("tensors.{}.1", pages->tensor.name)}};
   if (const std::optional<Sequences> &packed = variant.sequences()) {
     packOperands(signature.operands);
-    signature.derived = {{.name = "b",
-                          .rule = DerivedAxis::Rule::Sequences,
-                          .of = fmt::format("tensors.{}.0", packed->queries.name)}};
+    signature.derived = {
+        {.name = "b", .rule = DerivedAxis::Rule::Sequences, .of = fmt::format("tensors.{}.0", packed->queries.name)}};
   }
   signature.dropout = variant.hasDropout();
   signature.qOffset = variant.hasQOffset();

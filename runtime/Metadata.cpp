@@ -314,8 +314,8 @@ static void read(Reader &reader, const json &from, DerivedAxis &to) {
   else
     reader.fail(fmt::format("derives axis '{}' by '{}', which is no rule", to.name, rule));
   if (isOfTensor(to.rule) && !tensorDimension(to.of))
-    reader.fail(fmt::format("derives axis '{}' of {} of '{}', which is no captured tensor's dimension", to.name, rule,
-                            to.of));
+    reader.fail(
+        fmt::format("derives axis '{}' of {} of '{}', which is no captured tensor's dimension", to.name, rule, to.of));
   if (isOfRows(to.rule) && to.of.empty())
     reader.fail(fmt::format("derives axis '{}' of the rows of no axis", to.name));
 }

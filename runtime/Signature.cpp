@@ -39,8 +39,8 @@ std::optional<OperandRole> attune::parseOperandRole(std::string_view text) {
 }
 
 const char *attune::name(DerivedAxis::Rule rule) {
-  constexpr const char *names[] = {"rows", "splits", "pages", "slots", "work_items", "tile_rows",
-                                   "sequences", "sequence_rows"};
+  constexpr const char *names[] = {"rows",       "splits",    "pages",     "slots",
+                                   "work_items", "tile_rows", "sequences", "sequence_rows"};
   return names[size_t(rule)];
 }
 

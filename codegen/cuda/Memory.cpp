@@ -263,7 +263,8 @@ bool KernelPrinter::printMemory(Operation *op) {
         const View &view = views[o.getView()];
         if (const std::optional<uint64_t> rows = o.getTiles())
           return declare(cast<OpResult>(o.getResult()),
-                         primitive("search_tiles", "<" + Twine(o.getRight() ? "true" : "false") + ", " + Twine(*rows) + ">",
+                         primitive("search_tiles",
+                                   "<" + Twine(o.getRight() ? "true" : "false") + ", " + Twine(*rows) + ">",
                                    {{view.pointer}, {view.strides[0]}, {view.extents[0]}, integer(o.getX())}));
         const StringRef load = elementLoad(o.getView().getType().getElementType());
         used.insert(load.str());

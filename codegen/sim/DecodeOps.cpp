@@ -105,8 +105,8 @@ bool Decoder::elementOp(Operation *op) {
         emit(o, sim::loadElement, all({o.getView()}, o.getIndices()), {viewOf(o, o.getView()), wide}, inRange);
       })
       .Case([&](tile::SearchOp o) {
-        emit(o, sim::searchElements, {o.getView(), o.getX()}, {viewOf(o, o.getView())}, {int64_t(o.getTiles().value_or(0))},
-             o.getRight());
+        emit(o, sim::searchElements, {o.getView(), o.getX()}, {viewOf(o, o.getView())},
+             {int64_t(o.getTiles().value_or(0))}, o.getRight());
       })
       .Case([&](sched::LoadElementsOp o) {
         emit(o, sim::loadElements, all({o.getView()}, o.getIndices()),

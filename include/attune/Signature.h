@@ -160,7 +160,7 @@ struct DerivedAxis {
     /// at a time, and one for each tile of `by` rows (of the axis `of`) of each sequence. This number applies to each
     /// index of the grid's other axes.
     WorkItems,
-    TileRows, ///< rows of a tile: the extent of the axis `of`, at most `by`
+    TileRows,  ///< rows of a tile: the extent of the axis `of`, at most `by`
     Sequences, ///< packed sequences: the extent of `of`, a vector of their first rows and the end, minus 1
     /// Rows where each packed sequence begins at a multiple of `by` rows: `by` times the extent of the axis `of` over
     /// `by` plus the number of sequences. 0 without rows.

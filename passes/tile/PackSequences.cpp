@@ -344,8 +344,8 @@ private:
   ImplicitLocOpBuilder builder;
   tile::AxisAttr tiled; ///< the grid's axis of rows
   Value b, row0, hasRows;
-  Operation *body = nullptr; ///< the first op after those that find the block's sequence
-  Rows queries, keys; ///< of the sequence; null until used
+  Operation *body = nullptr;             ///< the first op after those that find the block's sequence
+  Rows queries, keys;                    ///< of the sequence; null until used
   Value workspaceQueries, workspaceKeys; ///< the first rows of the sequence in workspaces; null until used
 };
 

@@ -86,7 +86,7 @@ struct Flags {
   std::optional<int> pageSize;          ///< keys lie in pages of so many, named by the captured tensor "pages"
   std::optional<std::string> newTokens; ///< queries of each sequence: of "new_tokens", a file, or ""
   std::optional<std::string>
-      lengths; ///< keys of each sequence are those of the captured tensor "lengths": a file, or ""
+      lengths;            ///< keys of each sequence are those of the captured tensor "lengths": a file, or ""
   bool sequences = false; ///< packed, with bounds in the captured tensors "first_queries" and "first_keys"
   std::optional<double> dropout, scale;
   bool precise = false;

@@ -381,9 +381,8 @@ Expected<void> checkBackwardShapes(const BackwardProblem &problem) {
 
 /// The gradients of packed sequences, by those of the batch that they are.
 static Expected<GradientValues> gradientsOfPacked(const BackwardProblem &problem, Unpacked &batch) {
-  BackwardProblem ofBatch{.forward = std::move(batch.problem),
-                          .dO = batch.queries.unpack(problem.dO),
-                          .tensors = problem.tensors};
+  BackwardProblem ofBatch{
+      .forward = std::move(batch.problem), .dO = batch.queries.unpack(problem.dO), .tensors = problem.tensors};
   ofBatch.forward.variant = &batch.variant;
   if (problem.o)
     ofBatch.o = batch.queries.unpack(*problem.o);

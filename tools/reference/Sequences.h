@@ -25,7 +25,8 @@ public:
   /// [1, H, rows, ...] as [B, H, longest, ...], with 0 after a sequence's end.
   HostTensor unpack(const HostTensor &packed) const;
   /// [B, H, longest, n] as [1, H, rows, n], with `outside` in rows of no sequence.
-  template <typename T> std::vector<T> pack(const std::vector<T> &batch, int64_t heads, int64_t columns, T outside) const;
+  template <typename T>
+  std::vector<T> pack(const std::vector<T> &batch, int64_t heads, int64_t columns, T outside) const;
 
 private:
   std::vector<int64_t> begins;
