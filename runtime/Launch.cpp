@@ -431,7 +431,7 @@ int64_t Binding::derivedExtent(const DerivedTable &axis, int64_t multiprocessors
   case Rule::Sequences:
     return std::max<int64_t>(of - 1, 0);
   case Rule::SequenceRows:
-    return of ? launcher_product(axis.by, of / axis.by + sizes.batch) : 0;
+    return of ? launcher_product(axis.by, of / axis.by + sizes.batch + 2) : 0;
   case Rule::WorkItems:
     break;
   }

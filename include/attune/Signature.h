@@ -163,7 +163,7 @@ struct DerivedAxis {
     TileRows,  ///< rows of a tile: the extent of the axis `of`, at most `by`
     Sequences, ///< packed sequences: the extent of `of`, a vector of their first rows and the end, minus 1
     /// Rows where each packed sequence begins at a multiple of `by` rows: `by` times the extent of the axis `of` over
-    /// `by` plus the number of sequences. 0 without rows.
+    /// `by` plus the number of sequences and 2, for the rows before the first and after the last. 0 without rows.
     SequenceRows,
   };
   std::string name;

@@ -76,8 +76,7 @@ struct BlockPattern {
   bool operator==(const BlockPattern &) const = default;
 };
 
-/// Packed sequences: the rows of all sequences follow each other. Both tensors are i32 [B + 1] and ascend from 0 to the
-/// number of all rows: sequence b consists of the rows of Q from queries[b] to queries[b + 1], and the rows of K and V
+/// Packed sequences: the rows of all sequences follow each other. Both tensors are i32 [B + 1] and ascend: sequence b consists of the rows of Q from queries[b] to queries[b + 1], and the rows of K and V
 /// from keys[b] to keys[b + 1].
 struct Sequences {
   TensorDecl queries, keys;
@@ -193,8 +192,8 @@ public:
 
   /// Packed sequences (Sequences): Q, O and LSE are [1, H, rows, ...], K and V [1, Hkv, rows, ...]. In expressions b is
   /// the number of the sequence, q and k are positions in it, and B, Sq and Sk are the number of sequences and the
-  /// sequence's own lengths. Sequences may be empty, and see nothing of each other. A row that belongs to no sequence is
-  /// not written. With .keyLengths a sequence has the first of its keys alone.
+  /// sequence's own lengths. Sequences may be empty, and see nothing of each other. Rows of no sequence
+  /// have O = 0 and LSE = -inf, and gradients 0. With .keyLengths a sequence has the first of its keys alone.
   Variant &sequences(const Captured &queries, const Captured &keys,
                      std::source_location where = std::source_location::current());
 

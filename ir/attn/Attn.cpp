@@ -364,6 +364,33 @@ static LogicalResult verifySaves(AttentionOp op) {
   return success();
 }
 
+/// Whether `index` is computed from an integer argument of `region` other than the head.
+static bool isByPlace(Value index, Region &region, unsigned head) {
+  if (auto argument = dyn_cast<BlockArgument>(index))
+    return argument.getOwner()->getParent() == &region && argument.getType().isInteger(32) &&
+           argument.getArgNumber() != head;
+  Operation *definition = index.getDefiningOp();
+  return definition && llvm::any_of(definition->getOperands(), [&](Value operand) {
+           return !isa<FloatType>(operand.getType()) && isByPlace(operand, region, head);
+         });
+}
+
+/// Verifies what goes with packed sequences.
+static LogicalResult verifySequences(AttentionOp op) {
+  if (op.getKeyPages() || op.getPattern() || op.getQOffset() || !op.getSaves().empty())
+    return op.emitOpError("has packed sequences beside pages, a block pattern, a query offset or saved values, which "
+                          "are of a batch");
+  for (auto [region, of] : op.gradientRegions())
+    for (auto add : region->getOps<AddGradientOp>())
+      if (llvm::any_of(add.getIndices(), [&](Value index) {
+            return isByPlace(index, *region, region == &op.getScoreGrad() ? 2 : 1);
+          }))
+        return op.emitError() << "packed sequences have no gradient of '" << add.getName()
+                              << "', which is read at indices of b, q or k; read it by the head alone, or pad the "
+                                 "sequences to a batch";
+  return success();
+}
+
 /// Verifies that sequence lengths and page tables are captured i32 tensors, and that a backward pass has none of them.
 static LogicalResult verifyKeys(AttentionOp op) {
   auto isTable = [&](StringRef name, int64_t rank) {
@@ -380,9 +407,8 @@ static LogicalResult verifyKeys(AttentionOp op) {
     for (StringAttr name : {sequences.getQueries(), sequences.getKeys()})
       if (!isTable(name, 1))
         return op.emitOpError() << "bounds of sequences " << name << " are not a captured i32 tensor of rank 1";
-    if (op.getKeyPages() || op.getPattern() || op.getQOffset() || !op.getSaves().empty())
-      return op.emitOpError("has packed sequences beside pages, a block pattern, a query offset or saved values, which "
-                            "are of a batch");
+    if (failed(verifySequences(op)))
+      return failure();
   }
   if (op.getGradients() && (op.getKeyLengths() || op.getQueryLengths() || op.getKeyPages()))
     return op.emitOpError("has lengths of sequences or pages of keys, of which there is no backward pass");

@@ -180,7 +180,8 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
         | sequences  | packed sequences: the extent of `of`, the dimension of a vector of their first rows and the end,    |
         |            | minus 1                                                                                             |
         | sequence_  | rows where each packed sequence begins at a multiple of `by` rows: `by` times the sum of the        |
-        | rows       | sequences' number and the extent of the axis `of` divided by `by`; 0 without rows                   |
+        | rows       | extent of the axis `of` divided by `by`, the number of sequences, and 2 for the rows before the     |
+        |            | first and after the last sequence; 0 without rows                                                   |
 
     ```mlir
     #tile.derived<name = "row", rule = "rows">

@@ -799,7 +799,7 @@ def SearchOp : TileOp<"search", [Pure]> {
     a launch.
 
     With `tiles n`, element i of the i32 vector counts as element / n + i. If the elements are the first rows of packed
-    sequences, that is a number of the sequence's first tile of n rows, and the sequence of tile t is the number of
+    sequences, that is the number of the sequence's first tile of n rows, and the sequence of tile t is the number of
     elements <= t, minus 1: a sequence of r rows has r / n + 1 numbers at least, and needs ceil(r / n) of them.
 
     ```mlir

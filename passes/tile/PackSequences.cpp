@@ -12,11 +12,17 @@
 //     load Q[b, h, q0] limit Sq             load Q[0, h, begin + q0] limit begin + Sq
 //
 // Positions, masks, scores and dropout thus count within a sequence, and no row of another sequence is read or written.
-// The number of a sequence's first tile is begin / 128 + b (tile.search), which leaves at most one tile without rows for
-// each sequence. Such a tile loops over nothing.
+// The number of a sequence's first tile is begin / 128 + b + 1 (tile.search), which leaves at most one tile without rows
+// for each sequence. Such a tile loops over nothing.
 //
-// In a workspace each sequence begins at a multiple of 128 rows. Tiles whose rows divide 128 are written as a whole:
-// the rows past the sequence's end belong to nobody, and TMA can store the tile.
+// The rows before the first sequence and those after the last are sequences without rows of the other axis: their O is
+// written as 0.
+//
+// In a workspace of tiles each sequence begins at a multiple of 128 rows. Tiles whose rows divide 128 are written as a
+// whole: the rows past the sequence's end belong to nobody, and TMA can store the tile.
+//
+// A kernel without tiles of rows, which adds up the gradient of a captured tensor over all rows, takes the rows of all
+// sequences as those of one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,10 +55,12 @@ public:
     for (auto axis : kernel.getGridAttr().getAsRange<tile::AxisAttr>())
       if (isRows(axis.getName()))
         tiled = axis;
-    if (!tiled)
-      return kernel.emitOpError("computes no tiles of rows, and has no form for packed sequences");
     if (failed(checkOps()))
       return failure();
+    if (!tiled) {
+      packAsOne();
+      return success();
+    }
     builder.setInsertionPointToStart(&kernel.getBody().front());
     placeBlock();
     kernel.walk([&](Operation *op) {
@@ -97,6 +105,12 @@ private:
 
   LogicalResult checkOps() {
     LogicalResult result = success();
+    for (auto operand : kernel.getOperandsAttr().getAsRange<tile::OperandAttr>())
+      for (tile::AxisAttr axis : operand.getAxes())
+        if (isRows(axis.getName()) && axis.getBy() > 1 && !operand.isTiled())
+          return kernel.emitError() << "packed sequences do not take a mask whose visible tiles follow from " << operand.getName()
+                                    << ", a table of tensors or functions of q or k; write the mask by positions, b, h and "
+                                       "tensors of b and h, or pad the sequences to a batch";
     kernel.walk([&](Operation *op) {
       const bool isOther =
           isa<tile::ScatterOp, tile::LoadBlocksOp, tile::StoreBlocksOp, tile::GroupRowsOp, tile::PagedRowsOp>(op);
@@ -106,6 +120,22 @@ private:
         result = op->emitOpError("has no form for packed sequences");
     });
     return result;
+  }
+
+  /// A kernel without tiles of rows adds up what those of all sequences have in common: the rows are those of one.
+  void packAsOne() {
+    kernel->removeAttr(tile::leftOutAttr); // bounds on the lengths of a batch
+    SmallVector<tile::AxisExtentOp> asked;
+    kernel.walk([&](tile::AxisExtentOp of) {
+      if (of.getAxis() == "b")
+        asked.push_back(of);
+    });
+    for (tile::AxisExtentOp of : asked) {
+      builder.setInsertionPoint(of);
+      of.replaceAllUsesWith(number(1));
+      of.erase();
+    }
+    declare();
   }
 
   //===--- The thread block's sequence ---===//
@@ -128,15 +158,22 @@ private:
     return tile::named(tile::ParamOp::create(builder, type, (tile::tensorPrefix + name.getValue()).str()), name);
   }
 
-  /// The rows of sequence `b`. Numbers in memory that are no rows of the operand, or that decrease, are clamped.
+  /// The rows of the sequence. Numbers in memory that are no rows of the operand, or that decrease, are clamped. The rows
+  /// before the first sequence, and those after the last, are sequences that have no rows along the other axis.
   Rows rowsOf(StringRef axis) {
     Value vector = vectorOf(axis), all = extent(axis, allRows(axis));
     auto at = [&](Value index, Value least) {
       Value element = tile::ElementOp::create(builder, builder.getI32Type(), vector, index, ArrayRef<bool>{false});
       return arith::MinSIOp::create(builder, arith::MaxSIOp::create(builder, element, least), all);
     };
-    Value begin = tile::named(at(b, number(0)), axis == "q" ? "first_query" : "first_key");
-    Value end = tile::named(at(add(b, number(1)), begin), axis == "q" ? "queries_end" : "keys_end");
+    Value begin = at(subtract(numberPlus1, number(1)), number(0));
+    if (axis == tiled.getName())
+      begin = arith::SelectOp::create(builder, isBeforeFirst, number(0), begin);
+    tile::named(begin, axis == "q" ? "first_query" : "first_key");
+    Value end = at(numberPlus1, begin);
+    if (axis == tiled.getName())
+      end = arith::SelectOp::create(builder, isAfterLast, all, end);
+    tile::named(end, axis == "q" ? "queries_end" : "keys_end");
     return {begin, end, tile::named(subtract(end, begin), axis == "q" ? "own_queries" : "own_keys")};
   }
 
@@ -155,15 +192,18 @@ private:
     kernel.setGridAttr(builder.getArrayAttr(grid));
     Value row = tile::BlockIndexOp::create(builder, builder.getI32Type(), paddedAxis(axis, size));
     Value tile = tile::named(divide(row, size), "tile");
-    Value upTo = tile::SearchOp::create(builder, builder.getI32Type(), vectorOf(axis), tile, builder.getUnitAttr(),
-                                        builder.getI64IntegerAttr(size));
-    Value last = subtract(extent("b", "B"), number(1));
-    b = arith::MinSIOp::create(builder, subtract(upTo, number(1)), last);
-    b = tile::named(arith::MaxSIOp::create(builder, b, number(0)), "b");
+    numberPlus1 = tile::SearchOp::create(builder, builder.getI32Type(), vectorOf(axis), subtract(tile, number(1)),
+                                     builder.getUnitAttr(), builder.getI64IntegerAttr(size));
+    tile::named(numberPlus1, "sequence_number");
+    Value B = extent("b", "B");
+    Value clamped = arith::MinSIOp::create(builder, numberPlus1, B);
+    b = tile::named(arith::MaxSIOp::create(builder, subtract(clamped, number(1)), number(0)), "b");
+    isBeforeFirst = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, numberPlus1, number(0));
+    isAfterLast = arith::CmpIOp::create(builder, arith::CmpIPredicate::sgt, numberPlus1, B);
     Rows &own = axis == "q" ? queries : keys;
     own = rowsOf(axis);
-    // A tile before the sequence's first one is that of no sequence, and as an unsigned number past the last.
-    Value first = add(divide(own.begin, size), b);
+    Value first = add(divide(own.begin, size), numberPlus1);
+    // Bounds that do not ascend may give a tile before the sequence's first: as an unsigned number it is past the last.
     Value ownTiles = divide(add(own.count, number(size - 1)), size);
     Value within = arith::MinUIOp::create(builder, subtract(tile, first), ownTiles);
     row0 = tile::named(multiply(within, size), (axis + "0").str());
@@ -194,7 +234,7 @@ private:
       OpBuilder::InsertionGuard guard(builder);
       Value first = along(axis).begin;
       builder.setInsertionPoint(body);
-      begin = tile::named(multiply(add(divide(first, workspaceRows), b), workspaceRows),
+      begin = tile::named(multiply(add(divide(first, workspaceRows), numberPlus1), workspaceRows),
                           axis == "q" ? "first_padded_query" : "first_padded_key");
     }
     return begin;
@@ -202,9 +242,14 @@ private:
 
   //===--- Rows of operands ---===//
 
+  /// Whether the operand is a workspace of tiles, in which each sequence begins at a multiple of 128 rows.
+  static bool isPadded(tile::OperandAttr operand) {
+    return operand.getRole() == OperandRole::Workspace && operand.isTiled();
+  }
+
   Value beginOf(tile::OperandAttr operand) {
     const StringRef axis = operand.getAxes()[rowDimension(operand)].getName();
-    return operand.getRole() == OperandRole::Workspace ? beginInWorkspace(axis) : along(axis).begin;
+    return isPadded(operand) ? beginInWorkspace(axis) : along(axis).begin;
   }
 
   template <typename Op> void moveTile(Op op) {
@@ -226,7 +271,7 @@ private:
   template <typename Op> Value limitOf(Op op, tile::OperandAttr operand, Value begin) {
     const StringRef axis = operand.getAxes()[rowDimension(operand)].getName();
     const bool isAll = isExtent(op.getLimit(), axis);
-    if (isAll && operand.getRole() != OperandRole::Workspace && !op->hasAttr(tile::anyAfterLimitAttr))
+    if (isAll && !isPadded(operand) && !op->hasAttr(tile::anyAfterLimitAttr))
       return along(axis).end;
     Operation *known = op.getLimit().getDefiningOp();
     isAll || !known ? builder.setInsertionPoint(body) : builder.setInsertionPointAfter(known);
@@ -246,7 +291,7 @@ private:
   bool writesWhole(tile::LoadOp, tile::OperandAttr) { return false; }
   template <typename Op> bool writesWhole(Op op, tile::OperandAttr operand) {
     const StringRef axis = operand.getAxes()[rowDimension(operand)].getName();
-    return operand.getRole() == OperandRole::Workspace && isExtent(op.getLimit(), axis) &&
+    return isPadded(operand) && isExtent(op.getLimit(), axis) &&
            workspaceRows % op.getTile().getType().getShape()[0] == 0;
   }
 
@@ -330,7 +375,7 @@ private:
           };
           if (axis.getName() == "b")
             become("pack", 1, 1);
-          else if (isRows(axis.getName()) && operand.getRole() == OperandRole::Workspace)
+          else if (isRows(axis.getName()) && isPadded(operand))
             become(derive(axis.getName(), workspaceRows), 0, axis.getBy());
         }
       operands.push_back(tile::OperandAttr::get(builder.getContext(), operand.getName(), operand.getRole(),
@@ -343,7 +388,10 @@ private:
   attn::SequencesAttr sequences;
   ImplicitLocOpBuilder builder;
   tile::AxisAttr tiled; ///< the grid's axis of rows
-  Value b, row0, hasRows;
+  Value numberPlus1; ///< number of the sequence plus 1: 0 for the rows before the first one, B + 1 for those after the last
+  Value isBeforeFirst, isAfterLast;
+  Value b; ///< the number of the sequence, clamped to [0, B)
+  Value row0, hasRows;
   Operation *body = nullptr;             ///< the first op after those that find the block's sequence
   Rows queries, keys;                    ///< of the sequence; null until used
   Value workspaceQueries, workspaceKeys; ///< the first rows of the sequence in workspaces; null until used

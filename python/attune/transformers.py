@@ -16,6 +16,7 @@ from .expressions import fail
 from .torch.attention import _attend
 from .torch.masks import create_block_mask, mask_of
 from .torch.programs import Made, graph_number
+from .torch.tracing import Own
 
 # Arguments of models' own that change which keys are visible, or that want probabilities, with what to do instead.
 _REFUSED = {"output_attentions": "load the model with attn_implementation=\"eager\" to see probabilities", "head_mask": "scale the rows of the output projection",
@@ -66,7 +67,7 @@ def attention(module, query, key, value, attention_mask, scaling=None, dropout=0
     if softcap is not None or biases:
         axes = [tuple([True if size > 1 else False for size in x.shape]) for x in biases]
         score = Made(_score, (softcap, len(biases), *biases, *[is_along for of in axes for is_along in of]))
-    output, _ = _attend(query, key, value, score, mask_mod, block_mask, True, scaling, dropout, False, False, None, (blocks, visible, s_aux, None, None, None))
+    output, _ = _attend(query, key, value, score, mask_mod, block_mask, True, scaling, dropout, False, False, None, Own(blocks=blocks, attn_mask=visible, sink=s_aux))
     return output.transpose(1, 2).contiguous(), None
 
 

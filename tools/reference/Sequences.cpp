@@ -1,10 +1,8 @@
 #include "tools/reference/Sequences.h"
 
-#include "tools/reference/Program.h"
+#include "tools/reference/Prepared.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace attune::reference {
@@ -46,8 +44,6 @@ HostTensor PackedRows::unpack(const HostTensor &packed) const {
 
 template <typename T>
 std::vector<T> PackedRows::pack(const std::vector<T> &batch, int64_t heads, int64_t columns, T outside) const {
-  if (batch.empty() && columns)
-    return std::vector<T>(size_t(heads * all * columns), outside);
   std::vector<T> result(size_t(heads * all * columns), outside);
   const int64_t rows = longest();
   for (int64_t b = 0; b < sequences(); ++b)
@@ -105,7 +101,6 @@ Expected<std::optional<Unpacked>> unpacked(const Problem &problem) {
 }
 
 Output packed(const Unpacked &from, Output batch) {
-  const double outside = std::numeric_limits<double>::quiet_NaN();
   const int64_t heads = batch.heads;
   Output result;
   result.batch = 1;
@@ -115,9 +110,9 @@ Output packed(const Unpacked &from, Output batch) {
   auto rows = [&](const auto &values, int64_t columns, auto nothing) {
     return from.queries.pack(values, heads, columns, nothing);
   };
-  result.o = rows(batch.o, batch.headDimV, outside);
+  result.o = rows(batch.o, batch.headDimV, 0.0);
   if (from.variant.hasLse())
-    result.lse = rows(batch.lse, 1, outside);
+    result.lse = rows(batch.lse, 1, -infinity);
   result.queryLength = heads && result.headDimV ? int64_t(result.o.size()) / (heads * result.headDimV) : 0;
   result.keyLength = batch.keyLength;
   if (!batch.oError.empty() || !batch.maskedNonFinite.empty()) {
@@ -131,10 +126,9 @@ Output packed(const Unpacked &from, Output batch) {
 
 GradientOf packed(const PackedRows &rows, GradientOf batch) {
   const int64_t heads = batch.shape[1], columns = batch.shape[3];
-  const double outside = std::numeric_limits<double>::quiet_NaN();
   GradientOf result;
-  result.values = rows.pack(batch.values, heads, columns, outside);
-  result.rowError = rows.pack(batch.rowError, heads, 1, std::numeric_limits<double>::infinity());
+  result.values = rows.pack(batch.values, heads, columns, 0.0);
+  result.rowError = rows.pack(batch.rowError, heads, 1, 0.0);
   result.shape = {1, heads, heads ? int64_t(result.rowError.size()) / heads : 0, columns};
   return result;
 }

@@ -24,7 +24,7 @@ public:
 
   /// [1, H, rows, ...] as [B, H, longest, ...], with 0 after a sequence's end.
   HostTensor unpack(const HostTensor &packed) const;
-  /// [B, H, longest, n] as [1, H, rows, n], with `outside` in rows of no sequence.
+  /// [B, H, longest, n] as [1, H, rows, n], with `outside` in the rows of no sequence.
   template <typename T>
   std::vector<T> pack(const std::vector<T> &batch, int64_t heads, int64_t columns, T outside) const;
 

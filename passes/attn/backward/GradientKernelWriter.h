@@ -32,6 +32,8 @@ protected:
                                     builder.getArrayAttr({}), builder.getArrayAttr(grid), op.getDtype(), plan,
                                     op.getTensorsAttr(), op.getScalarsAttr(), attn::BlockPatternAttr(), false,
                                     op.getPrecise(), op.getQOffset());
+    if (mlir::Attribute sequences = op.getSequencesAttr())
+      kernel->setAttr(tile::sequencesAttr, sequences);
     builder.createBlock(&kernel.getBody());
   }
 

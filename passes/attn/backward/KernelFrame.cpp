@@ -98,6 +98,7 @@ void KernelFrame::readLaunch() {
   values.qOffset = qOffset;
   values.tileQ = plan.getTileQ();
   values.tileK = plan.getTileK();
+  values.mayFollow = op.getSequences().has_value();
   if (plan != program.keysPlan)
     values.tables = "_queries";
   if (op.getDropout())

@@ -14,8 +14,9 @@ from .kinds import check_kind, is_plain
 from .masks import UNLIMITED, mask_of
 from .numbers import Changed
 from .ops import Layout, attend, is_recorded, kept, layout_of
-from .packed import functions_of, jagged, nested, rows_of
+from .packed import jagged, nested, packed
 from .programs import RUNTIME, Definition, Program, changed, constant, functions, made, program, recorded_program, settings, walks
+from .tracing import Own
 
 _warned = set()
 
@@ -63,6 +64,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
              "maximum and at most log(S) above it, or compute the maxima by torch.nn.attention.flex_attention")
     with_lse = return_lse or return_aux is not None and return_aux.lse
     mask_mod, blocks = (None, None) if block_mask is None else mask_of(block_mask)
+    own = Own(blocks=blocks, sink=sink, key_lengths=key_lengths, query_lengths=query_lengths, block_table=block_table)
     like = query if query.is_nested or key.is_nested or value.is_nested else None
     if like is not None:
         if cu_seqlens_q is not None or cu_seqlens_k is not None:
@@ -70,10 +72,10 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
         (query, key, value), cu_seqlens_q, cu_seqlens_k = jagged(query, key, value)
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
         _check_packed(query, blocks, key_lengths, query_lengths, block_table)
-        score_mod, mask_mod = functions_of(score_mod, mask_mod, rows_of(cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, None, query.shape[2]))
-        block_mask = None
+        score_mod, mask_mod, bounds = packed(score_mod, mask_mod, cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, query.shape[2])
+        block_mask, own = None, Own(sink=sink, **bounds)
     output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser,
-                          (blocks, None, sink, key_lengths, query_lengths, block_table))
+                          own)
     if like is not None:
         output, lse = nested(output, like), nested(lse, like) if with_lse else None
     if return_aux is not None:
@@ -95,10 +97,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
             fail("key_lengths and query_lengths are given with nested tensors, which have their lengths; leave them out")
         if attn_mask is not None:
             fail("attn_mask is given with nested tensors; write the mask as a mask_mod of flex_attention, which sees places within a sequence")
-        packed, cu_q, cu_k = jagged(query, key, value)
-        rows = rows_of(cu_q, cu_k, None, packed[0].shape[2])
-        mask = functions_of(None, _causal if is_causal else None, rows)[1]
-        output, _ = _attend(*packed, None, mask, None, enable_gqa, scale, dropout_p, False, False, None, (None,) * 6)
+        rows, cu_q, cu_k = jagged(query, key, value)
+        output, _ = _attend(*rows, None, _causal if is_causal else None, None, enable_gqa, scale, dropout_p, False, False, None,
+                            Own(first_queries=cu_q, first_keys=cu_k))
         return nested(output, query)
     if query.dim() == 3:
         return scaled_dot_product_attention(*[x.unsqueeze(0) for x in (query, key, value)], attn_mask, dropout_p, is_causal, scale, enable_gqa,
@@ -116,7 +117,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                      "what is visible")
             attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
     return _attend(query, key, value, None, mask_mod, None, enable_gqa, scale, dropout_p, False, False, None,
-                   (None, attn_mask, None, key_lengths, query_lengths, None))[0]
+                   Own(attn_mask=attn_mask, key_lengths=key_lengths, query_lengths=query_lengths))[0]
 
 
 def _check_packed(query, blocks, key_lengths, query_lengths, block_table):
@@ -156,7 +157,7 @@ class _Case(typing.NamedTuple):
 
 
 def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, own):
-    """O, and LSE or None. score_mod and mask_mod may be Made, then both or the other None. `own` are the tensors of OWN, None of what is not given."""
+    """O, and LSE or None. score_mod and mask_mod may be Made, then both or the other None. """
     is_compiling = torch.compiler.is_compiling()
     if is_compiling or torch._C._is_any_autocast_enabled():
         kind = query.device.type
@@ -167,9 +168,8 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scal
         raise ValueError(f"dropout_p is {dropout_p}, but must be at least 0 and below 1")
     if isinstance(scale, torch.Tensor) and scale.requires_grad and torch.is_grad_enabled():
         fail("scale is a tensor that requires grad, and would have no gradient; multiply query by it, or the score in score_mod, with scale=1.0")
-    blocks, attn_mask, sink, *lengths = own
-    *lengths, block_table = lengths
-    own = (blocks, attn_mask, sink.float() if sink is not None else None, *lengths, block_table.int() if block_table is not None else None)
+    own = own._replace(sink=own.sink.float() if own.sink is not None else None,
+                       **{name: of.int() if of is not None else None for name, of in zip(own._fields[5:], own[5:])})
     given = [x for x in own if x is not None]
     has_dropout = True if dropout_p else False
     if torch.compiler.is_dynamo_compiling():
@@ -210,7 +210,7 @@ def _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scal
     if fits:
         return attend(found, layout, query, key, value, captured, scalars, dropout_p, deterministic, with_lse)
     columns = constant(value.shape[3])
-    output, lse = attend(found, layout, *_fitted(query, key, value, block_table is not None), captured, scalars, dropout_p, deterministic, with_lse)
+    output, lse = attend(found, layout, *_fitted(query, key, value, own.block_table is not None), captured, scalars, dropout_p, deterministic, with_lse)
     return output[..., :columns] if columns % 8 else output, lse
 
 
@@ -227,7 +227,7 @@ class _Call(typing.NamedTuple):
     scale: object
     dropout: bool
     normaliser: object
-    own: tuple  # the tensors of OWN, None of what is not given
+    own: Own
 
 
 def _with_scale(options, scale):
@@ -256,7 +256,7 @@ def _case(call, options, is_direct):
         return _Case(found, False, None), reads.leaves, reads.numbers
     if found.are_leaves:
         _placed(reads.leaves + [x for x in call.own if x is not None], found.names, call.query.device)
-    fitted = _fitted(call.query, call.key, call.value, call.own[-1] is not None)
+    fitted = _fitted(call.query, call.key, call.value, call.own.block_table is not None)
     fits = fitted[0] is call.query and fitted[1] is call.key and fitted[2] is call.value
     case = _Case(found, fits, layout_of(*fitted))
     if found.lasting:
@@ -278,11 +278,12 @@ def _placed(tensors, names, device):
 
 def _definition(call, scale):
     """The Definition for these arguments, which are checked. `scale` is a constant, None or RUNTIME."""
-    query, key, value, _, _, block_mask, enable_gqa, _, dropout, normaliser, (blocks, attn_mask, sink, *lengths, block_table) = call
+    query, key, value, _, _, block_mask, enable_gqa, _, dropout, normaliser, (blocks, attn_mask, sink, *lengths, first_queries, _, block_table) = call
+    sequences = query.shape[0] if first_queries is None else first_queries.shape[0] - 1
     _check(query, key, value, enable_gqa, block_table)
     for what, given in zip(("key_lengths", "query_lengths"), lengths):
-        if given is not None and (given.dtype not in (torch.int32, torch.int64) or given.shape != query.shape[:1]):
-            raise ValueError(f"{what} is {given.dtype} of shape {list(given.shape)}, but must be int32 or int64 of shape [{query.shape[0]}]: a length for each sequence")
+        if given is not None and (given.dtype not in (torch.int32, torch.int64) or tuple(given.shape) != (sequences,)):
+            raise ValueError(f"{what} is {given.dtype} of shape {list(given.shape)}, but must be int32 or int64 of shape [{sequences}]: a length for each sequence")
     if block_mask is not None:
         _check_lengths(block_mask, query, key.shape[2] if block_table is None else key.shape[2] * block_table.shape[1])
     if sink is not None and sink.shape != query.shape[1:2]:
@@ -296,7 +297,7 @@ def _definition(call, scale):
     shared = (blocks.shape[0] == 1, blocks.shape[1] == 1) if blocks is not None else None
     return Definition(block_size, shared, attn_mask.dtype if attn_mask is not None else None, sink is not None,
                       tuple([given.dtype if given is not None else None for given in lengths]),
-                      constant(key.shape[2]) if block_table is not None else None, scale, dropout, normaliser)
+                      first_queries is not None, constant(key.shape[2]) if block_table is not None else None, scale, dropout, normaliser)
 
 
 def _fitted(query, key, value, is_paged):

@@ -4,8 +4,9 @@ from torch.nn.attention.flex_attention import and_masks
 
 from ..expressions import fail
 from .attention import _attend, _causal, _causal_bottom_right
-from .packed import rows_of, window_mask
+from .packed import check_bounds, functions_of, rows_of
 from .programs import Made, constant, graph_number
+from .tracing import Own
 
 
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
@@ -26,7 +27,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     mask = _dense_mask(left, right, shift, q.device)
     score = _score(softcap, alibi_slopes, q.shape[2], q.shape[0], graph_number(shift, q.device) if alibi_slopes is not None else None)
     output, lse = _attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), score, mask, None, True, softmax_scale, dropout_p, deterministic,
-                          return_attn_probs, None, (None,) * 6)
+                          return_attn_probs, None, Own())
     output = output.transpose(1, 2)
     return (output, lse, None) if return_attn_probs else output
 
@@ -39,8 +40,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     q [Tq, H, D], k [Tk, Hkv, D], v [Tk, Hkv, Dv]; cu_seqlens_q and cu_seqlens_k, int32 or int64 [N + 1] on their device: sequence n has the rows from
     cu_seqlens_q[n] to cu_seqlens_q[n + 1] and the keys from cu_seqlens_k[n] to cu_seqlens_k[n + 1], of which seqused_k, int32 or int64 [N], leaves so many.
     Sequences may be empty. The longest lengths are not needed and not read. Returns [Tq, H, Dv]; with return_attn_probs (output, LSE float32 [H, Tq], None),
-    for dropout_p 0 alone. A row that sees no key, or belongs to no sequence, has output 0 and LSE -inf. k and v must be finite everywhere, also behind the last
-    sequence and behind seqused_k: sequences may share a tile, where a masked NaN still makes 0 times NaN.
+    for dropout_p 0 alone. A row that sees no key, or belongs to no sequence, has output 0 and LSE -inf, and what k and v hold behind a sequence's keys
+    reaches nothing.
 
     The other arguments are flash_attn_func's, within each sequence. block_table is refused; flash_attn_with_kvcache takes it.
     """
@@ -48,11 +49,20 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
         fail("block_table is not supported with packed queries; gather the pages into k and v, or call flash_attn_with_kvcache")
     _check_rank((q, k, v), 3, "[T, H, D]")
     _check_probabilities(return_attn_probs, dropout_p)
-    low, end, shift, _, sequence = rows_of(cu_seqlens_q, cu_seqlens_k, seqused_k, q.shape[0])
-    mask = Made(window_mask, (low, end, shift, *_limits(*_sides(window_size, causal), q.device)))
-    score = _score(softcap, alibi_slopes, q.shape[1], cu_seqlens_q.shape[0] - 1, shift, sequence)
+    check_bounds(cu_seqlens_q, cu_seqlens_k, seqused_k)
+    shift = None  # what to add to a row's place for its place among the keys
+    if cu_seqlens_q is not cu_seqlens_k or seqused_k is not None:
+        shift = (seqused_k if seqused_k is not None else cu_seqlens_k.diff()).int() - cu_seqlens_q.diff().int()
+    left, right = _sides(window_size, causal)
+    mask = None
+    if left >= 0 or right >= 0:
+        mask = Made(_causal_of_sequences, (shift,)) if left < 0 and right == 0 else Made(_sequence_mask, (*_limits(left, right, q.device), shift, None))
+    score = _score(softcap, alibi_slopes, q.shape[1], cu_seqlens_q.shape[0] - 1, shift)
+    own = Own(key_lengths=seqused_k, first_queries=cu_seqlens_q, first_keys=cu_seqlens_k)
+    if alibi_slopes is not None and alibi_slopes.dim() == 2 and alibi_slopes.requires_grad and torch.is_grad_enabled():
+        (score, mask), own = _of_rows(score, mask, cu_seqlens_q, cu_seqlens_k, seqused_k, q.shape[0]), Own()
     output, lse = _attend(*[x.transpose(0, 1).unsqueeze(0) for x in (q, k, v)], score, mask, None, True, softmax_scale, dropout_p, deterministic,
-                          return_attn_probs, None, (None,) * 6)
+                          return_attn_probs, None, own)
     output = output.squeeze(0).transpose(0, 1)
     return (output, lse.squeeze(0), None) if return_attn_probs else output
 
@@ -115,10 +125,10 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     lengths = cache_seqlens + new
     shift = lengths - rows
     left, right = _sides(window_size, causal)
-    mask = Made(_cache_mask, (*_limits(left, right, q.device), shift, cache_leftpad)) if left >= 0 or right >= 0 or cache_leftpad is not None else None
+    mask = Made(_sequence_mask, (*_limits(left, right, q.device), shift, cache_leftpad)) if left >= 0 or right >= 0 or cache_leftpad is not None else None
     score = _score(softcap, alibi_slopes, heads, batch, shift)
     output, lse = _attend(q.transpose(1, 2), k_cache.transpose(1, 2), v_cache.transpose(1, 2), score, mask, None, True, softmax_scale, 0.0, False,
-                          return_softmax_lse, None, (None, None, None, lengths, None, block_table))
+                          return_softmax_lse, None, Own(key_lengths=lengths, block_table=block_table))
     output = output.transpose(1, 2)
     return (output, lse) if return_softmax_lse else output
 
@@ -179,39 +189,49 @@ def _window_mask(has_left, first, has_right, last):
     return lambda b, h, q_idx, kv_idx: (kv_idx <= q_idx + last) & (kv_idx >= q_idx + first)
 
 
-def _cache_mask(has_left, left, has_right, right, shift, leftpad):
-    """The mask of a cache's keys, whose lengths hide the keys behind them."""
+def _causal_of_sequences(shift):
+    return _causal if shift is None else lambda b, h, q_idx, kv_idx: kv_idx - q_idx <= shift[b]
+
+
+def _sequence_mask(has_left, left, has_right, right, shift, leftpad):
+    """The mask of keys from `left` before to `right` behind a query's own place, q_idx + shift[b], where there are limits, without the first leftpad[b]."""
     conditions = []
     if has_right:
-        conditions.append(lambda b, h, q_idx, kv_idx: kv_idx <= q_idx + shift[b] + right)
+        conditions.append(lambda b, h, q_idx, kv_idx: kv_idx - q_idx <= (right if shift is None else shift[b] + right))
     if has_left:
-        conditions.append(lambda b, h, q_idx, kv_idx: kv_idx >= q_idx + shift[b] - left)
+        conditions.append(lambda b, h, q_idx, kv_idx: q_idx - kv_idx <= (left if shift is None else left - shift[b]))
     if leftpad is not None:
         conditions.append(lambda b, h, q_idx, kv_idx: kv_idx >= leftpad[b])
     return and_masks(*conditions) if len(conditions) > 1 else conditions[0]
 
 
-def _score(softcap, slopes, heads, sequences, shift, sequence=None):
+def _of_rows(score, mask, cu_q, cu_k, used, count):
+    """The functions of the rows of all sequences: gradients of tensors of sequences need them."""
+    rows = rows_of(cu_q, cu_k, count)
+    if used is not None:
+        rows = rows._replace(end=torch.minimum(rows.end, rows.low + used.int()[rows.sequence]))
+    return functions_of(score, mask, rows)
+
+
+def _score(softcap, slopes, heads, sequences, shift):
     """The score_mod of softcap and ALiBi, or None. `shift` is what to add to a row's number for its own place among the keys: a number, which may be a tensor of
-    rank 0, one of each sequence, or, with the `sequence` of each row, one of each row or None."""
+    rank 0, one of each sequence, or None."""
     softcap, heads = constant(softcap), constant(heads)
     if slopes is not None and tuple(slopes.shape) not in ((heads,), (sequences, heads)):
         raise ValueError(f"alibi_slopes has shape {list(slopes.shape)}, but must have [{heads}] or [{sequences}, {heads}]: a slope for each head")
     if slopes is None:
         return Made(_softcap, (softcap,)) if softcap > 0.0 else None
-    return Made(_alibi, (softcap, slopes, shift, sequence if slopes.dim() == 2 else None, slopes.dim() == 2, sequence is not None,
-                         not isinstance(shift, torch.Tensor) or shift.dim() == 0))
+    return Made(_alibi, (softcap, slopes, shift, slopes.dim() == 2, not isinstance(shift, torch.Tensor) or shift.dim() == 0))
 
 
 def _softcap(cap):
     return lambda score, b, h, q_idx, kv_idx: cap * torch.tanh(score / cap)
 
 
-def _alibi(cap, slopes, shift, sequence, has_sequences, is_packed, is_number):
+def _alibi(cap, slopes, shift, has_sequences, is_number):
     def score_mod(score, b, h, q_idx, kv_idx):
         if cap > 0.0:
             score = cap * torch.tanh(score / cap)
-        slope = slopes[h] if not has_sequences else slopes[sequence[q_idx], h] if is_packed else slopes[b, h]
-        own = q_idx if shift is None else q_idx + (shift if is_number else shift[q_idx] if is_packed else shift[b])
-        return score - slope * abs(own - kv_idx)
+        own = q_idx if shift is None else q_idx + (shift if is_number else shift[b])
+        return score - (slopes[b, h] if has_sequences else slopes[h]) * abs(own - kv_idx)
     return score_mod

@@ -1,37 +1,48 @@
-"""Packed sequences: rows of all sequences one after another, as one batch whose mask keeps the sequences apart."""
+"""Packed sequences: rows of all sequences one after another."""
 import typing
 
 import torch
 
 from ..expressions import fail
+from .programs import Made, functions, made
+
+
+def packed(score_mod, mask_mod, cu_q, cu_k, rows):
+    """What _attend takes for functions of the sequence's number and of places within the sequence: score_mod, mask_mod, and fields of Own.
+
+    Kernels know packed sequences where the visible tiles follow from places and from tensors of b and h, and no tensor has a gradient. Other functions get
+    the rows of all sequences, and tensors that tell the sequence of each.
+    """
+    check_bounds(cu_q, cu_k, None)
+    if score_mod is None and mask_mod is None or not torch.compiler.is_compiling() and _follows_places(score_mod, mask_mod):
+        return score_mod, mask_mod, {"first_queries": cu_q, "first_keys": cu_k}
+    return *functions_of(score_mod, mask_mod, rows_of(cu_q, cu_k, rows)), {}
+
+
+def _follows_places(score_mod, mask_mod):
+    learned = torch.is_grad_enabled() and any(x.requires_grad for x in functions(score_mod, mask_mod)[1].leaves)
+    return not learned and not functions(None, mask_mod)[1].leaves
 
 
 class Rows(typing.NamedTuple):
-    """What each row of queries has to know of its sequence, int32 [T]: its first key and the one behind its last; what to add to a row's number for its own
-    place among the keys, None where this is 0; its first row; and its number."""
+    """What each row of queries has to know of its sequence, int32 [T]: its first key and the one behind its last; its first row; and its number."""
 
     low: torch.Tensor
     end: torch.Tensor
-    shift: torch.Tensor
     begin: torch.Tensor
     sequence: torch.Tensor
 
 
-def rows_of(cu_q, cu_k, used, count):
+def rows_of(cu_q, cu_k, count):
     """The Rows of `count` queries, in a few operations of PyTorch. They are not kept: bounds may change in ways that no version counts."""
-    _check(cu_q, cu_k, used)
-    is_one = cu_q is cu_k and used is None  # of one tensor for both
-    cu_q = cu_q.int()
-    cu_k = cu_q if is_one else cu_k.int()
+    cu_q, cu_k = cu_q.int(), cu_k.int()
     row = torch.arange(count, dtype=torch.int32, device=cu_q.device)
     sequence = (torch.searchsorted(cu_q, row, right=True, out_int32=True) - 1).clamp(0, cu_q.shape[0] - 2)
-    begin, low = cu_q[sequence], cu_k[sequence]
-    end = cu_k[sequence + 1] if used is None else low + used.int()[sequence]
-    shift = None if is_one else end - cu_q[sequence + 1]
-    return Rows(low, torch.where((row >= cu_q[0]) & (row < cu_q[-1]), end, low), shift, begin, sequence)
+    low = cu_k[sequence]
+    return Rows(low, torch.where((row >= cu_q[0]) & (row < cu_q[-1]), cu_k[sequence + 1], low), cu_q[sequence], sequence)
 
 
-def _check(cu_q, cu_k, used):
+def check_bounds(cu_q, cu_k, used):
     for name, given in (("cu_seqlens_q", cu_q), ("cu_seqlens_k", cu_k)):
         if given is None or given.dim() != 1 or given.dtype not in (torch.int32, torch.int64) or not given.shape[0]:
             what = "None" if given is None else f"{given.dtype} of shape {list(given.shape)}"
@@ -45,32 +56,30 @@ def _check(cu_q, cu_k, used):
         raise ValueError("cu_seqlens_q has one element, and so no sequence; give it a sequence of no rows")
 
 
-def window_mask(low, end, shift, has_left, left, has_right, right):
-    """The mask of packed sequences, in each of which a query sees the keys from `left` before to `right` behind its own place, where there are limits."""
-    def mask_mod(b, h, q_idx, kv_idx):
-        visible = (kv_idx >= low[q_idx]) & (kv_idx < end[q_idx])
-        place = q_idx if shift is None else q_idx + shift[q_idx]
-        if has_right:
-            visible = visible & (kv_idx <= place + right)
-        if has_left:
-            visible = visible & (kv_idx >= place - left)
-        return visible
-    return mask_mod
-
-
 def functions_of(score_mod, mask_mod, rows):
-    """score_mod and mask_mod of packed sequences, where these functions see the number of a sequence as b, and places within the sequence."""
-    low, end, _, begin, sequence = rows
+    """score_mod and mask_mod of the rows of all sequences."""
+    low, end, begin, sequence = rows
+    score = Made(_score_of_rows, (score_mod, low, begin, sequence)) if score_mod is not None else None
+    return score, Made(_mask_of_rows, (mask_mod, low, end, begin, sequence))
+
+
+def _score_of_rows(score_mod, low, begin, sequence):
+    score_mod = made(score_mod)
 
     def score(s, b, h, q_idx, kv_idx):
         return score_mod(s, sequence[q_idx], h, q_idx - begin[q_idx], kv_idx - low[q_idx])
+    return score
+
+
+def _mask_of_rows(mask_mod, low, end, begin, sequence):
+    mask_mod = made(mask_mod)
 
     def mask(b, h, q_idx, kv_idx):
         visible = (kv_idx >= low[q_idx]) & (kv_idx < end[q_idx])
         if mask_mod is not None:
             visible = visible & mask_mod(sequence[q_idx], h, q_idx - begin[q_idx], kv_idx - low[q_idx])
         return visible
-    return score if score_mod is not None else None, mask
+    return mask
 
 
 def jagged(query, key, value):

@@ -18,7 +18,7 @@ from .functions import Reads
 from .kinds import is_plain
 from .numbers import RANGES, CannotCopy, computed, kind_of
 from .ops import is_extent, kept, variants
-from .tracing import CAPTURED, OWN, Source, Trace, read_as
+from .tracing import CAPTURED, Own, Source, Trace, read_as
 
 
 class Definition(typing.NamedTuple):
@@ -29,6 +29,7 @@ class Definition(typing.NamedTuple):
     attn_mask: torch.dtype  # of the attn_mask of scaled_dot_product_attention, else None
     sink: bool
     lengths: tuple  # the dtypes of key_lengths and query_lengths, or None
+    is_packed: bool  # whether first_queries and first_keys are given
     page_size: int  # keys of a page where block_table is given, else None
     scale: object  # a float, None: by the head dimension, or RUNTIME
     dropout: bool
@@ -74,7 +75,7 @@ class Program:
         return computed(self.number_steps, self.numbers, numbers) if self.numbers else ()
 
     def captured(self, leaves):
-        """The captured tensors of a call, whose leaves, and after them those of OWN, these are."""
+        """The captured tensors of a call, whose leaves, and after them those of Own, these are."""
         results = []
 
         def place(x):
@@ -243,7 +244,9 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
     hides = definition.attn_mask is torch.bool
     adds_bias = definition.attn_mask is not None and not hides
     attn_mask = ex.tensor("attn_mask", CAPTURED[definition.attn_mask], 4) if hides or adds_bias else None
-    own = [name for name, has in zip(OWN, (has_blocks, hides or adds_bias, definition.sink, *definition.lengths, definition.page_size is not None)) if has]
+    is_packed = definition.is_packed
+    given = Own(has_blocks, hides or adds_bias, definition.sink, *definition.lengths, is_packed, is_packed, definition.page_size is not None)
+    own = [name for name, has in zip(Own._fields, given) if has]
     of_score = []
 
     def score(s, b, h, q, k):
@@ -266,7 +269,7 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
             of_all = definition.shared
             block = ex.tensor("blocks", "i32", 4)[0 if of_all[0] else b, 0 if of_all[1] else h, q // rows, k // columns]
             result = (block == 2) | ((block == 1) & result)
-        for name, dtype, index in zip(OWN[3:5], definition.lengths, (k, q)):  # of which the compiler finds that they end what is read
+        for name, dtype, index in zip(("key_lengths", "query_lengths"), definition.lengths, (k, q)):  # of which the compiler finds that they end what is read
             if dtype is not None:
                 result = (index < ex.tensor(name, CAPTURED[dtype], 1)[b]) & result
         return result
@@ -279,6 +282,7 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
     variant = Variant(score if has_score else None, mask if has_mask else None, scale=1.0 if has_scale else definition.scale,
                       sink=ex.tensor("sink", "f32", 1) if definition.sink else None, dropout=0.0 if definition.dropout else None,
                       normaliser=definition.normaliser,
+                      sequences=(ex.tensor("first_queries", "i32", 1), ex.tensor("first_keys", "i32", 1)) if is_packed else None,
                       key_pages=(ex.tensor("block_table", "i32", 2), definition.page_size) if definition.page_size is not None else None)
     if trace.exact:
         variant._core.precise()
@@ -295,7 +299,7 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
 class Recipe(typing.NamedTuple):
     """A Program without Python objects. `reads` say how its leaves are reached, `again` how once more, with their indices, `number_reads` its numbers,
     `values` what counts by value, with what they were: steps (kind, name), the first ("root", 0) for score_mod or 1 for mask_mod. `inputs` are indices
-    of the leaves, and after them of those of OWN that are given, `read_as` the other arguments of tracing.py's read_as for each, or None;
+    of the leaves, and after them of those of Own that are given, `read_as` the other arguments of tracing.py's read_as for each, or None;
     `kinds` are those of the numbers, and `number_steps` name functions of the module operator."""
 
     text: str

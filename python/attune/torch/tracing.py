@@ -29,7 +29,22 @@ CONVERTED = {torch.uint8: torch.int32, torch.int8: torch.int32, torch.int16: tor
 _NARROW = {torch.uint8: lambda x: x & 255, torch.int8: lambda x: x << 24 >> 24, torch.int16: lambda x: x << 16 >> 16}  # how they wrap
 _MOST_DIMS = 4
 CAPTURED = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool"}
-OWN = ("blocks", "attn_mask", "sink", "key_lengths", "query_lengths", "block_table")  # tensors that arguments give, by the names that their captured tensors have
+
+
+
+class Own(typing.NamedTuple):
+    """Tensors that arguments give, by the names that their captured tensors have; None of what is not given."""
+
+    blocks: torch.Tensor = None
+    attn_mask: torch.Tensor = None
+    sink: torch.Tensor = None
+    key_lengths: torch.Tensor = None
+    query_lengths: torch.Tensor = None
+    first_queries: torch.Tensor = None  # of packed sequences
+    first_keys: torch.Tensor = None
+    block_table: torch.Tensor = None
+
+
 _SCALARS = {"i64": "i64", "f32": "f32"}  # by a number's kind
 
 
@@ -218,7 +233,7 @@ class Trace:
     def named(self, name):
         """A name that the variant does not have yet."""
         name = tensor_name(name)
-        taken = {*OWN, *[read.name for read in self.reads.values()], *[known for known, _ in self.scalars.values()]}
+        taken = {*Own._fields, *[read.name for read in self.reads.values()], *[known for known, _ in self.scalars.values()]}
         while name in taken or is_extent(name):
             name += "_"
         return name
