@@ -45,6 +45,9 @@
 // work: the rings of K and V continue at the stage where the previous tile of work stopped, Q has a ring too, and the
 // producer runs ahead.
 //
+// Integers that a persistent block reads from captured tensors before its loops, such as where a sequence begins, are
+// read by the producer ahead, and are in the message that comes with Q: the consumers would wait for memory.
+//
 // Where the duration of each tile of work is known beforehand, a block's tiles of work are computed from the block's
 // index, and every producer warp computes them itself. Where tiles of keys are found by a search, the duration depends
 // on data in memory, and free blocks claim the next tile of work. The first producer warp claims for its block, because
@@ -160,6 +163,7 @@ LogicalResult WarpSpecializer::run() {
   for (const auto &loop : loops)
     loop->declareRings(loop->searches() ? followersOf([&](int64_t first) { return !loop->ringsOf(first).empty(); })
                                         : 0);
+  findTold(original);
   declareTasks(followers);
   for (const auto &loop : loops)
     loop->declareVisits();

@@ -96,12 +96,12 @@ LogicalResult WarpSpecializer::walkWork(ArrayRef<Operation *> original, int64_t 
   builder.setInsertionPointToStart(&work.getBody().front());
   Value claimed = claims && begin ? claimWork() : Value(), following;
   IRMapping mapping;
-  Task told;
+  Task received;
   if (follows) {
-    told = receiveTask(
-        queryPosition(work), original, [&](tile::BlockIndexOp index, Value at) { mapping.map(index.getResult(), at); },
+    received = receiveTask(
+        queryPosition(work), original, [&](Value value, Value field) { mapping.map(value, field); },
         /*begins=*/false);
-    following = told.more;
+    following = received.more;
   }
   SmallVector<Value> task;
   if (!receives) {
@@ -126,7 +126,7 @@ LogicalResult WarpSpecializer::walkWork(ArrayRef<Operation *> original, int64_t 
       return failure();
     Walk &walk = walks.emplace_back(Walk{*sequence, {}, loop->positions(carriedFor(work, i))});
     if (follows && loop->searches()) {
-      walk.from.tile = told.firsts[toldFirsts++];
+      walk.from.tile = received.firsts[toldFirsts++];
       continue;
     }
     SmallVector<tile::DomainOp> parts = begin ? loop->partDomains(mapping, original) : SmallVector<tile::DomainOp>();
@@ -143,8 +143,11 @@ LogicalResult WarpSpecializer::walkWork(ArrayRef<Operation *> original, int64_t 
   if (begin) {
     if (!persistent)
       task.clear();
-    else if (tasks)
+    else if (tasks) {
       task.push_back(hasNext(work, following));
+      for (Operation *op : told)
+        task.push_back(mapping.lookup(op->getResult(0)));
+    }
     llvm::append_range(task, firsts);
     llvm::append_range(task, begins);
     begin(mapping, queryPosition(work), task);
@@ -175,7 +178,7 @@ void WarpSpecializer::cloneScalars(ArrayRef<Operation *> original, IRMapping &ma
       break;
     const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp, scf::ForOp>(op)) &&
                           !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
-    if (computes && llvm::none_of(loops, [&](const auto &loop) { return loop->isOfOwnBegin(op); }) &&
+    if (computes && !mapping.contains(op->getResult(0)) && llvm::none_of(loops, [&](const auto &loop) { return loop->isOfOwnBegin(op); }) &&
         !isa<tile::BlockIndexOp>(op))
       builder.clone(*op, mapping);
   }
@@ -200,7 +203,7 @@ LogicalResult WarpSpecializer::writeConsumer(sched::ForWorkOp work, WorkOrder &n
   Task task;
   if (tasks)
     task = receiveTask(
-        query, original, [](tile::BlockIndexOp index, Value place) { index.getResult().replaceAllUsesWith(place); },
+        query, original, [](Value value, Value field) { value.replaceAllUsesWith(field); },
         /*begins=*/true);
   if (work.getOrder() != sched::WorkOrder::Received)
     placeWork(work, numbers, original);

@@ -89,6 +89,17 @@ Value WarpSpecializer::claimWork() {
 // Messages about tiles of work
 //===----------------------------------------------------------------------===//
 
+void WarpSpecializer::findTold(ArrayRef<Operation *> original) {
+  if (!persistent || once.empty())
+    return;
+  for (Operation *op : original) {
+    if (op == loops.front()->op())
+      break;
+    if (isa<tile::ElementOp, tile::SearchOp>(op) && op->getResult(0).getType().isInteger(32))
+      told.push_back(op);
+  }
+}
+
 void WarpSpecializer::declareTasks(int64_t followers) {
   if (!searches() && !claims && (!persistent || once.empty()))
     return;
@@ -104,7 +115,7 @@ void WarpSpecializer::declareTasks(int64_t followers) {
 }
 
 WarpSpecializer::Task WarpSpecializer::receiveTask(Position query, ArrayRef<Operation *> ops,
-                                                   function_ref<void(tile::BlockIndexOp, Value)> tell, bool begins) {
+                                                   function_ref<void(Value, Value)> tell, bool begins) {
   sched::WaitOp::create(builder, loc, taskBarriers, query.stage, query.phase);
   unsigned fields = unsigned(taskPlaceFields());
   const unsigned place = fields;
@@ -122,8 +133,11 @@ WarpSpecializer::Task WarpSpecializer::receiveTask(Position query, ArrayRef<Oper
     return task;
   for (Operation *op : ops)
     if (auto index = dyn_cast<tile::BlockIndexOp>(op))
-      tell(index, field(message, index.getPosition(), tile::nameOf(index.getResult())));
-  task.more = message.getResult(place - 1);
+      tell(index->getResult(0), field(message, index.getPosition(), tile::nameOf(index.getResult())));
+  const unsigned more = place - 1 - unsigned(told.size());
+  task.more = message.getResult(more);
+  for (auto [i, op] : llvm::enumerate(told))
+    tell(op->getResult(0), field(message, more + 1 + unsigned(i), tile::nameOf(op->getResult(0))));
   return task;
 }
 
