@@ -83,23 +83,16 @@ __device__ __forceinline__ int search_sorted(const Element *vector, long long st
 
 //@ search_tiles
 /// search_sorted where element i of the vector, the first row of a sequence, counts as the number of the sequence's
-/// first tile: element / rows + i. A block waits for the result, so that a step compares 15 elements, whose loads
-/// overlap.
+/// first tile: element / rows + i.
 template <bool right, int rows>
 __device__ __forceinline__ int search_tiles(const int *vector, long long stride, long long extent, int x) {
   int low = 0, high = int(extent);
   while (low < high) {
-    const int step = (high - low + 15) / 16;
-    int before = 0;
-    #pragma unroll
-    for (int i = 1; i < 16; ++i) {
-      const int place = min(low + i * step, high) - 1;
-      const int number = __ldg(vector + place * stride) / rows + place;
-      before += right ? number <= x : number < x;
-    }
-    const int last = high;
-    high = before < 15 ? min(low + (before + 1) * step, last) - 1 : last;
-    low = before > 0 ? min(low + before * step, last) : low;
+    const int middle = int((unsigned(low) + unsigned(high)) / 2);
+    const int number = __ldg(vector + middle * stride) / rows + middle;
+    const bool is_before = right ? number <= x : number < x;
+    low = is_before ? middle + 1 : low;
+    high = is_before ? high : middle;
   }
   return low;
 }

@@ -12,7 +12,9 @@
 //     copies in the loop               2              the first warp; where the first warp also searches for the tiles
 //                                                     that the mask leaves visible, the second warp makes all copies
 //                                                     but the first, unless the second warp computes relative-position
-//                                                     values or stores tiles
+//                                                     values or stores tiles. Where a persistent block reads where its
+//                                                     sequence begins, the second warp makes all copies, so that the
+//                                                     first reads ahead
 //     windows of bias tensors          as first copy  the first warp
 //     relative-position values         as first copy  all warps but the first; only the second if other warps load
 //                                                     vectors or store tiles
@@ -28,6 +30,7 @@
 
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
+#include "passes/analysis/copies/BlockReads.h"
 #include "passes/analysis/copies/CopiedTiles.h"
 #include "passes/analysis/copies/StoredTiles.h"
 #include "passes/analysis/cost/CostModel.h"
@@ -90,9 +93,11 @@ public:
     llvm::SmallDenseMap<Block *, Operation *> firstCopies;       // of each loop
     const llvm::SmallDenseSet<int64_t> taking = warpsOf(stored); // warps that the input IR names for stores
     assign(once, 0);
+    const bool isSecondFree = computed.empty() && !taking.contains(1),
+               readsAhead = !searches && columns.empty() && windows.empty() && !integersReadAhead(kernel).empty();
     for (Operation *load : streamed) { // in the order of the text
       const bool isFirst = firstCopies.insert({load->getBlock(), load}).first->second == load;
-      assign(load, !isFirst && searches && computed.empty() && !taking.contains(1) ? 1 : 0);
+      assign(load, isSecondFree && (readsAhead || (searches && !isFirst)) ? 1 : 0);
     }
     assign(computed, 1, vectors.empty() && stored.empty() ? warps - 1 : 1);
     assign(columns, 0);

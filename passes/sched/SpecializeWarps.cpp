@@ -58,6 +58,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
+#include "passes/analysis/copies/BlockReads.h"
 #include "passes/sched/NamedBarriers.h"
 #include "passes/sched/roles/WarpSpecializer.h"
 
@@ -144,6 +145,7 @@ LogicalResult WarpSpecializer::run() {
   SmallVector<Operation *> original;
   for (Operation &op : body)
     original.push_back(&op);
+  told = integersReadAhead(kernel);
   claims = persistent && tile::findOperand(kernel, tile::workCounter);
   if (failed(findRings()))
     return failure();
@@ -155,7 +157,7 @@ LogicalResult WarpSpecializer::run() {
       followers += takesPart(first) ? count : 0;
     return followers;
   };
-  const int64_t followers = searches() ? followersOf([](int64_t) { return true; }) : 0;
+  const int64_t followers = followMessages() ? followersOf([](int64_t) { return true; }) : 0;
 
   builder.setInsertionPointToStart(&body);
   for (Ring &ring : once) // producer warps 1 and up read the messages that warp 0 sends with the first ring
@@ -163,7 +165,6 @@ LogicalResult WarpSpecializer::run() {
   for (const auto &loop : loops)
     loop->declareRings(loop->searches() ? followersOf([&](int64_t first) { return !loop->ringsOf(first).empty(); })
                                         : 0);
-  findTold(original);
   declareTasks(followers);
   for (const auto &loop : loops)
     loop->declareVisits();

@@ -36,6 +36,8 @@ public:
   /// The loop's rings for which `first` is the first of the producer warps that fill or empty the ring. Rings that use
   /// the barriers of another ring are left out.
   SmallVector<Ring *> ringsOf(int64_t first);
+  /// Whether the warps from `first` on go through the tiles of the loop: they fill one of its rings, or search.
+  bool concerns(int64_t first);
   /// Lets rings that are waited for and released together share one pair of barriers.
   void joinRings();
   /// Whether the loop reads windows (rectangles of bias tensors), and each window is the same for all batches.

@@ -11,7 +11,7 @@ void LoopRoles::fillFirst(IRMapping &mapping, ArrayRef<Position> at, ArrayRef<Va
   // Copies are in program order of the loads, which is the order in which consumers release the stages.
   SmallVector<Ring *> copies;
   for (Ring &ring : llvm::concat<Ring>(streamed, windows))
-    if (!ring.with && (&ring == &streamed.front() ? columns.empty() : !ring.firstWarp))
+    if (!ring.with && !ring.firstWarp && (&ring != &streamed.front() || columns.empty()))
       copies.push_back(&ring);
   if (copies.empty())
     return;

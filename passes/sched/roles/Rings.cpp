@@ -251,7 +251,8 @@ LogicalResult LoopRoles::findStored() {
 }
 
 LogicalResult LoopRoles::checkWarps() {
-  for (const Ring &ring : llvm::concat<const Ring>(ArrayRef(streamed).take_front(1), columns))
+  const bool areLed = searches() || !columns.empty(); // by the first warp, with the first copy
+  for (const Ring &ring : llvm::concat<const Ring>(ArrayRef(streamed).take_front(areLed ? 1 : 0), columns))
     if (failed(checkFirstWarp(ring)))
       return failure();
   for (const Ring &ring : columns)
@@ -275,6 +276,10 @@ SmallVector<Ring *> LoopRoles::rings() {
   for (Ring &ring : llvm::concat<Ring>(streamed, staged, windows, stored))
     all.push_back(&ring);
   return all;
+}
+
+bool LoopRoles::concerns(int64_t first) {
+  return !ringsOf(first).empty() || (!first && (searches() || !columns.empty()));
 }
 
 SmallVector<Ring *> LoopRoles::ringsOf(int64_t first) {

@@ -91,7 +91,7 @@ LogicalResult WarpSpecializer::writeBranch(Value thread, Warps of, Warps who, Ar
 }
 
 LogicalResult WarpSpecializer::walkWork(ArrayRef<Operation *> original, int64_t first, AtWork begin, AtTile each) {
-  const bool follows = searches() && !begin, receives = follows && persistent;
+  const bool follows = followMessages() && !begin, receives = follows && persistent;
   auto [work, numbers] = receives ? receivedWork() : numberedWork();
   builder.setInsertionPointToStart(&work.getBody().front());
   Value claimed = claims && begin ? claimWork() : Value(), following;
@@ -154,7 +154,7 @@ LogicalResult WarpSpecializer::walkWork(ArrayRef<Operation *> original, int64_t 
   }
   SmallVector<Value> positions;
   for (auto [i, loop, walk] : llvm::enumerate(loops, walks)) {
-    if (first && loop->ringsOf(first).empty()) { // the warps from `first` on fill no ring of the loop
+    if (!loop->concerns(first)) {
       llvm::append_range(positions, carriedFor(work, i));
       continue;
     }

@@ -112,9 +112,6 @@ private:
   int64_t taskStages() const { return !once.empty() ? once.front().stages() : persistent ? 2 : 1; }
   /// The number of message fields for the position of a tile of work and for whether another tile of work follows.
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 + int64_t(told.size()) : 0; }
-  /// The integers that the block reads from captured tensors before its loops: lengths of sequences, for example. In
-  /// persistent blocks the producer reads them ahead, and the consumers get them by message.
-  void findTold(ArrayRef<Operation *> original);
   /// Waits for the stage `query` of the ring of Q, whose mbarriers also signal the message about the tile of work. Then
   /// reads this message from shared memory. Calls `tell` for each tile.block_index op of `ops`, with the value that
   /// replaces the op: the index of the tile of work along an axis of the grid. With `begins`, the message also holds the
@@ -169,7 +166,11 @@ private:
   /// their own in a kernel without such a copy.
   Value taskBarriers;
   std::map<int64_t, int64_t> others; ///< groups of warps that fill rings, without warp 0: first warp -> number of warps
-  SmallVector<Operation *> told; ///< see findTold
+  /// The integers that producer warp 0 reads from captured tensors before the loops (integersReadAhead), and that come
+  /// to all other warps by message.
+  SmallVector<Operation *> told;
+  /// Whether warps that fill rings, other than producer warp 0, take the tiles of work from messages.
+  bool followMessages() { return searches() || !told.empty(); }
   /// A free thread block claims its next tile of work; else the tile is computed from the index of the thread block.
   bool claims = false;
 };

@@ -89,17 +89,6 @@ Value WarpSpecializer::claimWork() {
 // Messages about tiles of work
 //===----------------------------------------------------------------------===//
 
-void WarpSpecializer::findTold(ArrayRef<Operation *> original) {
-  if (!persistent || once.empty())
-    return;
-  for (Operation *op : original) {
-    if (op == loops.front()->op())
-      break;
-    if (isa<tile::ElementOp, tile::SearchOp>(op) && op->getResult(0).getType().isInteger(32))
-      told.push_back(op);
-  }
-}
-
 void WarpSpecializer::declareTasks(int64_t followers) {
   if (!searches() && !claims && (!persistent || once.empty()))
     return;
