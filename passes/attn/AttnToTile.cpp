@@ -155,7 +155,7 @@ private:
     builder.setInsertionPointAfter(kernel);
     if (plan.getSplitKeys())
       kernels.push_back(writeCombineKernel(builder, op, kernel, op.getSymName(), axes, workItems));
-    if (!bounds.empty())
+    if (!bounds.empty() || claims)
       kernels.insert(kernels.begin(), writeBoundsKernel(builder, op, kernel, bounds));
     if (workItems)
       placeWorkItems();
@@ -349,9 +349,9 @@ private:
     mask = splitMask(builder, op, part, bounds);
     auto visited = domain.getDefiningOp<tile::DomainOp>();
     testsTiles = !visited.getWhere().empty();
-    // Persistent blocks claim tiles of work from a counter where they search for visible tiles, because the tiles of
-    // work then differ in length. The bounds kernel resets the counter.
-    claims = plan.getPersistent() && visited.skips() && !bounds.empty();
+    // Persistent blocks claim tiles of work from a counter where these differ in length by data in memory: where blocks
+    // search for visible tiles, and in packed sequences. The bounds kernel resets the counter.
+    claims = plan.getPersistent() && ((visited.skips() && !bounds.empty()) || op.getSequences());
     return domain;
   }
 

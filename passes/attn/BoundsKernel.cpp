@@ -51,8 +51,8 @@ public:
   tile::KernelOp write(ArrayRef<BoundsTable> tables) {
     // About as many thread blocks as run at a time. A table with an entry per (query tile, key tile) evaluates every
     // element, so more and shorter blocks balance the load better.
-    splits = std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
-    const std::string name = (kernel.getSymName() + "_bounds").str();
+    splits = tables.empty() ? 1 : std::ranges::any_of(tables, &BoundsTable::isOfBoth) ? 2048 : 256;
+    const std::string name = (kernel.getSymName() + (tables.empty() ? "_counter" : "_bounds")).str();
     MLIRContext *context = builder.getContext();
     builder.setInsertionPointAfter(kernel);
     auto split = tile::AxisAttr::get(context, builder.getStringAttr("split"), splits, 1);

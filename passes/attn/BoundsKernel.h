@@ -10,7 +10,7 @@ namespace attune {
 tile::OperandAttr workCounterOperand(mlir::MLIRContext *context);
 
 /// Writes, after `kernel`, the kernel that fills `tables`, the per-tile tables of the mask of `op`. If `kernel` has a
-/// work counter, the written kernel also resets that counter to 0.
+/// work counter, the written kernel also resets that counter to 0; without tables it does nothing else.
 tile::KernelOp writeBoundsKernel(mlir::OpBuilder builder, attn::AttentionOp op, tile::KernelOp kernel,
                                  llvm::ArrayRef<BoundsTable> tables);
 /// Writes at `builder` the tile.launch op that starts `kernels` one after another, each by programmatic dependent
