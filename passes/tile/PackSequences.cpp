@@ -5,9 +5,9 @@
 // computes the same for each sequence; the pass changes only where a thread block works, and where its rows lie:
 //
 //     batch                                 packed
-//     grid [b, h, q by 128]                 grid [h, q_by_128 by 128]      q_by_128: each sequence begins with a new tile
-//     b, q0 = block index                   tile = block index / 128, b = the sequence of the tile
-//                                           q0 = 128 * (tile - the sequence's first tile)
+//     grid [b, h, q by 128]                 grid [q_by_128 by 128, h]      q_by_128: each sequence begins with a new tile
+//     b, h, q0 = block index                tile = block index / 128, b = the sequence of the tile
+//                                           h, q0 = a head, and one of the sequence's tiles
 //     Sq, Sk = extents                      the sequence's own numbers of rows
 //     load Q[b, h, q0] limit Sq             load Q[0, h, begin + q0] limit begin + Sq
 //
@@ -27,6 +27,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/attn/Attn.h"
+#include "ir/sched/Sched.h"
 #include "ir/tile/Signature.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
@@ -179,21 +180,27 @@ private:
 
   std::string paddedAxis(StringRef axis, int64_t rows) { return (axis + "_by_" + Twine(rows)).str(); }
 
+  /// The grid becomes [tiles, heads]. A block's index counts the tiles of a head, then the heads of a sequence, then the
+  /// sequences: rows of all heads of a sequence, which may be adjacent in memory, are read at about the same time.
   void placeBlock() {
     const StringRef axis = tiled.getName();
     const int64_t size = tiled.getBy();
-    SmallVector<Attribute> grid;
+    SmallVector<Attribute> grid{
+        tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(derive(axis, size)), 0, size)};
+    StringRef heads;
     for (auto each : kernel.getGridAttr().getAsRange<tile::AxisAttr>())
-      if (each == tiled)
-        grid.push_back(tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(derive(axis, size)), 0, size));
-      else if (each.getName() != "b")
+      if (each != tiled && each.getName() != "b") {
+        heads = each.getName();
         grid.push_back(each);
+      }
     SmallVector<tile::BlockIndexOp> asked(kernel.getBody().getOps<tile::BlockIndexOp>());
     kernel.setGridAttr(builder.getArrayAttr(grid));
-    Value row = tile::BlockIndexOp::create(builder, builder.getI32Type(), paddedAxis(axis, size));
-    Value tile = tile::named(divide(row, size), "tile");
+    auto index = [&](StringRef of) {
+      return tile::BlockIndexOp::create(builder, builder.getI32Type(), of).getResult();
+    };
+    Value tile = tile::named(divide(index(paddedAxis(axis, size)), size), "tile");
     numberPlus1 = tile::SearchOp::create(builder, builder.getI32Type(), vectorOf(axis), subtract(tile, number(1)),
-                                     builder.getUnitAttr(), builder.getI64IntegerAttr(size));
+                                         builder.getUnitAttr(), builder.getI64IntegerAttr(size));
     tile::named(numberPlus1, "sequence_number");
     Value B = extent("b", "B");
     Value clamped = arith::MinSIOp::create(builder, numberPlus1, B);
@@ -202,17 +209,22 @@ private:
     isAfterLast = arith::CmpIOp::create(builder, arith::CmpIPredicate::sgt, numberPlus1, B);
     Rows &own = axis == "q" ? queries : keys;
     own = rowsOf(axis);
-    Value first = add(divide(own.begin, size), numberPlus1);
-    // Bounds that do not ascend may give a tile before the sequence's first: as an unsigned number it is past the last.
-    Value ownTiles = divide(add(own.count, number(size - 1)), size);
-    Value within = arith::MinUIOp::create(builder, subtract(tile, first), ownTiles);
-    row0 = tile::named(multiply(within, size), (axis + "0").str());
+    // The sequence's tiles, and which of them and which head the block has. Bounds that do not ascend may give a tile
+    // before the sequence's first: as an unsigned number it is past the last.
+    Value last = subtract(divide(own.end, size), divide(own.begin, size));
+    Value tiles = tile::named(add(last, number(1)), "own_tiles");
+    Value before = subtract(tile, add(divide(own.begin, size), numberPlus1));
+    Value within = arith::MinUIOp::create(builder, before, last);
+    within = add(arith::MulIOp::create(builder, within, extent(heads, "heads")), index(heads));
+    Value head = tile::named(arith::DivUIOp::create(builder, within, tiles), heads);
+    Value position = arith::RemUIOp::create(builder, within, tiles);
+    if (auto longest = kernel->removeAttr(sched::longestFirstAttr); longest && !isa<StringAttr>(longest))
+      position = subtract(last, position);
+    row0 = tile::named(multiply(position, size), (axis + "0").str());
     hasRows = tile::named(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, row0, own.count), "has_rows");
-    for (tile::BlockIndexOp index : asked) {
-      if (index.getAxis() != "b" && index.getAxis() != axis)
-        continue;
-      index.replaceAllUsesWith(index.getAxis() == "b" ? b : row0);
-      index.erase();
+    for (tile::BlockIndexOp of : asked) {
+      of.replaceAllUsesWith(of.getAxis() == "b" ? b : of.getAxis() == axis ? row0 : head);
+      of.erase();
     }
     body = hasRows.getDefiningOp()->getNextNode();
   }
