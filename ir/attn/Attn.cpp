@@ -377,14 +377,14 @@ static bool isByPlace(Value index, Region &region, unsigned head) {
 
 /// Verifies what goes with packed sequences.
 static LogicalResult verifySequences(AttentionOp op) {
-  if (op.getKeyPages() || op.getPattern() || op.getQOffset() || !op.getSaves().empty())
-    return op.emitOpError("has packed sequences beside pages, a block pattern, a query offset or saved values, which "
-                          "are of a batch");
+  if (op.getKeyPages() || op.getPattern() || op.getQOffset() || op.getQueryLengths() || !op.getSaves().empty())
+    return op.emitError(
+        "packed sequences go with no pages of keys, block pattern, query offset, query lengths or saved "
+        "values, which are of a batch; leave these out, or pad the sequences to a batch");
   for (auto [region, of] : op.gradientRegions())
     for (auto add : region->getOps<AddGradientOp>())
-      if (llvm::any_of(add.getIndices(), [&](Value index) {
-            return isByPlace(index, *region, region == &op.getScoreGrad() ? 2 : 1);
-          }))
+      if (llvm::any_of(add.getIndices(),
+                       [&](Value index) { return isByPlace(index, *region, region == &op.getScoreGrad() ? 2 : 1); }))
         return op.emitError() << "packed sequences have no gradient of '" << add.getName()
                               << "', which is read at indices of b, q or k; read it by the head alone, or pad the "
                                  "sequences to a batch";

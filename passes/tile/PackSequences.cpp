@@ -5,9 +5,9 @@
 // computes the same for each sequence; the pass changes only where a thread block works, and where its rows lie:
 //
 //     batch                                 packed
-//     grid [b, h, q by 128]                 grid [q_by_128 by 128, h]      q_by_128: each sequence begins with a new tile
-//     b, h, q0 = block index                tile = block index / 128, b = the sequence of the tile
-//                                           h, q0 = a head, and one of the sequence's tiles
+//     grid [b, h, q by 128]                 grid [h, q_by_128 by 128]      q_by_128: each sequence begins with a new tile
+//     b, q0 = block index                   tile = block index / 128, b = the sequence of the tile
+//                                           q0 = 128 * (tile - the sequence's first tile)
 //     Sq, Sk = extents                      the sequence's own numbers of rows
 //     load Q[b, h, q0] limit Sq             load Q[0, h, begin + q0] limit begin + Sq
 //
@@ -27,7 +27,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "ir/attn/Attn.h"
-#include "ir/sched/Sched.h"
 #include "ir/tile/Signature.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
@@ -109,9 +108,10 @@ private:
     for (auto operand : kernel.getOperandsAttr().getAsRange<tile::OperandAttr>())
       for (tile::AxisAttr axis : operand.getAxes())
         if (isRows(axis.getName()) && axis.getBy() > 1 && !operand.isTiled())
-          return kernel.emitError() << "packed sequences do not take a mask whose visible tiles follow from " << operand.getName()
-                                    << ", a table of tensors or functions of q or k; write the mask by positions, b, h and "
-                                       "tensors of b and h, or pad the sequences to a batch";
+          return kernel.emitError()
+                 << "packed sequences do not take a mask whose visible tiles follow from " << operand.getName()
+                 << ", a table of tensors or functions of q or k; write the mask by positions, b, h and "
+                    "tensors of b and h, or pad the sequences to a batch";
     kernel.walk([&](Operation *op) {
       const bool isOther =
           isa<tile::ScatterOp, tile::LoadBlocksOp, tile::StoreBlocksOp, tile::GroupRowsOp, tile::PagedRowsOp>(op);
@@ -180,25 +180,19 @@ private:
 
   std::string paddedAxis(StringRef axis, int64_t rows) { return (axis + "_by_" + Twine(rows)).str(); }
 
-  /// The grid becomes [tiles, heads]. A block's index counts the tiles of a head, then the heads of a sequence, then the
-  /// sequences: rows of all heads of a sequence, which may be adjacent in memory, are read at about the same time.
   void placeBlock() {
     const StringRef axis = tiled.getName();
     const int64_t size = tiled.getBy();
-    SmallVector<Attribute> grid{
-        tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(derive(axis, size)), 0, size)};
-    StringRef heads;
+    SmallVector<Attribute> grid;
     for (auto each : kernel.getGridAttr().getAsRange<tile::AxisAttr>())
-      if (each != tiled && each.getName() != "b") {
-        heads = each.getName();
+      if (each == tiled)
+        grid.push_back(tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(derive(axis, size)), 0, size));
+      else if (each.getName() != "b")
         grid.push_back(each);
-      }
     SmallVector<tile::BlockIndexOp> asked(kernel.getBody().getOps<tile::BlockIndexOp>());
     kernel.setGridAttr(builder.getArrayAttr(grid));
-    auto index = [&](StringRef of) {
-      return tile::BlockIndexOp::create(builder, builder.getI32Type(), of).getResult();
-    };
-    Value tile = tile::named(divide(index(paddedAxis(axis, size)), size), "tile");
+    Value row = tile::BlockIndexOp::create(builder, builder.getI32Type(), paddedAxis(axis, size));
+    Value tile = tile::named(divide(row, size), "tile");
     numberPlus1 = tile::SearchOp::create(builder, builder.getI32Type(), vectorOf(axis), subtract(tile, number(1)),
                                          builder.getUnitAttr(), builder.getI64IntegerAttr(size));
     tile::named(numberPlus1, "sequence_number");
@@ -209,22 +203,17 @@ private:
     isAfterLast = arith::CmpIOp::create(builder, arith::CmpIPredicate::sgt, numberPlus1, B);
     Rows &own = axis == "q" ? queries : keys;
     own = rowsOf(axis);
-    // The sequence's tiles, and which of them and which head the block has. Bounds that do not ascend may give a tile
-    // before the sequence's first: as an unsigned number it is past the last.
-    Value last = subtract(divide(own.end, size), divide(own.begin, size));
-    Value tiles = tile::named(add(last, number(1)), "own_tiles");
-    Value before = subtract(tile, add(divide(own.begin, size), numberPlus1));
-    Value within = arith::MinUIOp::create(builder, before, last);
-    within = add(arith::MulIOp::create(builder, within, extent(heads, "heads")), index(heads));
-    Value head = tile::named(arith::DivUIOp::create(builder, within, tiles), heads);
-    Value position = arith::RemUIOp::create(builder, within, tiles);
-    if (auto longest = kernel->removeAttr(sched::longestFirstAttr); longest && !isa<StringAttr>(longest))
-      position = subtract(last, position);
-    row0 = tile::named(multiply(position, size), (axis + "0").str());
+    Value first = add(divide(own.begin, size), numberPlus1);
+    // Bounds that do not ascend may give a tile before the sequence's first: as an unsigned number it is past the last.
+    Value ownTiles = divide(add(own.count, number(size - 1)), size);
+    Value within = arith::MinUIOp::create(builder, subtract(tile, first), ownTiles);
+    row0 = tile::named(multiply(within, size), (axis + "0").str());
     hasRows = tile::named(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, row0, own.count), "has_rows");
-    for (tile::BlockIndexOp of : asked) {
-      of.replaceAllUsesWith(of.getAxis() == "b" ? b : of.getAxis() == axis ? row0 : head);
-      of.erase();
+    for (tile::BlockIndexOp index : asked) {
+      if (index.getAxis() != "b" && index.getAxis() != axis)
+        continue;
+      index.replaceAllUsesWith(index.getAxis() == "b" ? b : row0);
+      index.erase();
     }
     body = hasRows.getDefiningOp()->getNextNode();
   }
@@ -400,7 +389,8 @@ private:
   attn::SequencesAttr sequences;
   ImplicitLocOpBuilder builder;
   tile::AxisAttr tiled; ///< the grid's axis of rows
-  Value numberPlus1; ///< number of the sequence plus 1: 0 for the rows before the first one, B + 1 for those after the last
+  Value
+      numberPlus1; ///< number of the sequence plus 1: 0 for the rows before the first one, B + 1 for those after the last
   Value isBeforeFirst, isAfterLast;
   Value b; ///< the number of the sequence, clamped to [0, B)
   Value row0, hasRows;

@@ -151,7 +151,7 @@ TEST_CASE("errors of JSON, to the letter") {
   CHECK(fault(R"({"name": 1})") == "json:1:10: error: /name is 1, but must be a string");
   CHECK(fault(R"({"name": "v", "colour": 1})") ==
         "json:1:15: error: /colour is not a field; the fields are name scale "
-        "score mask dropout precise qOffset blocks keyLengths queryLengths keyPages "
+        "score mask dropout precise qOffset blocks keyLengths queryLengths sequences keyPages "
         "normaliser sink tensors scalars");
   CHECK(fault(R"({"name": "v", "scale": "x"})") ==
         "json:1:24: error: /scale is \"x\", but must be a number that fits in f32");
@@ -191,6 +191,11 @@ TEST_CASE("errors of JSON, to the letter") {
   CHECK(fault(R"({"name": "v", "scalars": 1})") == "json:1:26: error: /scalars is 1, but must be an object");
   CHECK(read(R"({"name": "v", "scalars": {"c": {"dtype": "f16"}}})") ==
         "error: scalar \"c\" is f16, but must be f32, i32, i64 or bool; use f32");
+  const Variant packed = Variant("v").sequences(captured("first_q", i32, rank(1)), captured("first_k", i32, rank(1)));
+  Expected<Variant> again = Variant::fromJson(packed.toJson());
+  REQUIRE(again);
+  CHECK(again->canonical() == packed.canonical());
+  CHECK(fault(R"({"name": "v", "sequences": {"queries": "n"}})") == "json:1:28: error: /sequences/keys is missing");
   CHECK(fault(R"({"name": "v", "keyLengths": 3})") == "json:1:29: error: /keyLengths is 3, but must be a string");
   CHECK(fault(R"({"name": "v", "keyPages": {"tensor": "p"}})") == "json:1:27: error: /keyPages/size is missing");
   CHECK(fault(R"({"name": "v", "keyPages": {"tensor": "p", "size": "x"}})") ==

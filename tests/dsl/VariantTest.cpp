@@ -161,6 +161,22 @@ TEST_CASE("lengths and pages of keys") {
       "scalar");
 }
 
+TEST_CASE("packed sequences") {
+  auto bounds = [](const char *name, DType dtype = i32, int r = 1) { return captured(name, dtype, rank(r)); };
+  CHECK(Variant("v").sequences(bounds("a"), bounds("c")).canonical() ==
+        "attune variant 1\nname v\nsequences a c\ntensor a i32 1\ntensor c i32 1\n");
+  CHECK(Variant("v").sequences(bounds("a"), bounds("a")).canonical() ==
+        "attune variant 1\nname v\nsequences a a\ntensor a i32 1\n");
+  CHECK(message(Variant("v").sequences(bounds("a"), bounds("c", i64))) ==
+        "sequences \"c\" are i64 of rank 1, but must be i32 of rank 1 [B + 1]; declare captured(\"c\", i32, rank(1))");
+  CHECK(message(Variant("v").sequences(bounds("a", i32, 2), bounds("c"))) ==
+        "sequences \"a\" are i32 of rank 2, but must be i32 of rank 1 [B + 1]; declare captured(\"a\", i32, rank(1))");
+  CHECK(message(Variant("v").sequences(bounds("a"), bounds("c")).sequences(bounds("d"), bounds("e"))) ==
+        "variant \"v\" has second sequences \"d\", but takes one pair of tensors");
+  CHECK(message(Variant("v").sequences(bounds("q"), bounds("c"))) ==
+        "tensor name \"q\" is reserved; use a name other than s b h q k B H Sq Sk");
+}
+
 TEST_CASE("errors of variants carry the user's line, and the first one is kept") {
   unsigned line = __LINE__;
   auto variant = Variant("v")

@@ -519,3 +519,33 @@ attn.attention @bad dtype bf16 head_dim 64 x 64 scale 0.125 attributes {normalis
   %later = math.exp %l : f32
   attn.yield %later : f32
 }
+
+// -----
+
+// expected-error @+1 {{bounds of sequences "first_keys" are not a captured i32 tensor of rank 1}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {sequences = #attn.sequences<first_queries, first_keys>, tensors = [#attn.tensor<first_queries, i32, rank 1>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{packed sequences go with no pages of keys, block pattern, query offset, query lengths or saved values}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {q_offset, sequences = #attn.sequences<n, n>, tensors = [#attn.tensor<n, i32, rank 1>]} score {} mask {}
+
+// -----
+
+// expected-error @+1 {{packed sequences have no gradient of 't', which is read at indices of b, q or k; read it by the head alone, or pad the sequences to a batch}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<["t"]>, sequences = #attn.sequences<n, n>, tensors = [#attn.tensor<n, i32, rank 1>, #attn.tensor<t, f32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %t = attn.load "t"[%q] : (i32) -> f32
+  %x = arith.addf %s, %t : f32
+  attn.yield %x : f32
+} mask {} base {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32):
+  attn.yield %m : f32
+} p {
+^bb0(%b: i32, %h: i32, %x: f32, %base: f32):
+  attn.yield %x : f32
+} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  attn.add_gradient %g, "t"[%q] : (i32)
+  attn.yield %g : f32
+}

@@ -190,6 +190,21 @@ func.func @type(%view: !tile.view<1, bf16>, %x: i32) -> i32 {
 
 // -----
 
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tensors = [#attn.tensor<begins, i32, rank 1>]} {
+  %begins = tile.param "tensors.begins" : !tile.view<1, i32>
+  %x = arith.constant 3 : i32
+  // expected-error @+1 {{'tile.search' op counts tiles of 0 rows of '!tile.view<1, i32>'; give a positive number, and elements of i32}}
+  %0 = tile.search %begins, %x right tiles 0 : !tile.view<1, i32>, i32
+}
+
+// -----
+
+// expected-error @+1 {{axis "q_by_64" is derived by "sequence_rows", which is `of` an axis of rows}}
+tile.kernel @bad(q: in [b, h, q, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "q_by_64", rule = "sequence_rows", by = 64, of = "tensors.begins.0">]} {
+}
+
+// -----
+
 // expected-error @+1 {{expected in, out, accumulate or workspace}}
 tile.kernel @bad(q: inout [b] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {sched.longest_first} {
 }
@@ -1007,7 +1022,7 @@ tile.kernel @other(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128
 
 // -----
 
-// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "splits", "pages", "slots", "work_items" or "tile_rows"}}
+// expected-error @+1 {{axis "row" is derived by "halves", which is not "rows", "splits", "pages", "slots", "work_items", "tile_rows", "sequences" or "sequence_rows"}}
 tile.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "row", rule = "halves">]} {
 }
 
@@ -1091,7 +1106,7 @@ tile.kernel @bad(sums: workspace [b, h, q by 16, place 1024] f32) grid [b, h, q 
 
 // -----
 
-// expected-error @+1 {{axis "k" is derived by "pages", which is `of` a dimension tensors.NAME.1 of their table}}
+// expected-error @+1 {{axis "k" is derived by "pages", which is `of` a dimension tensors.NAME.N of their table}}
 tile.kernel @bad(k: in [page, hkv, slot 64, d 64] bf16) grid [page] dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 2> attributes {tile.derived = [#tile.derived<name = "k", rule = "pages", by = 64>]} {
 }
 

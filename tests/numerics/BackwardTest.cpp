@@ -48,6 +48,7 @@ TEST_CASE("functions") { runGroup("functions", 1); }
 TEST_CASE("expressions") { runGroup("expressions"); }
 TEST_CASE("dropout") { runGroup("dropout"); }
 TEST_CASE("ends") { runGroup("ends"); }
+TEST_CASE("packed") { runGroup("packed"); }
 TEST_CASE("wide-heads") { runGroup("wide-heads"); }
 TEST_CASE("normalisers") { runGroup("normalisers"); }
 

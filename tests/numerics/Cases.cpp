@@ -919,6 +919,7 @@ std::vector<Group> attune::tests::groups(bool gpu) {
   all.push_back(fewQueriesGroup());
   all.push_back(pagesGroup());
   all.push_back(endsGroup());
+  all.push_back(packedGroup());
   return all;
 }
 

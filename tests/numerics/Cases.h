@@ -20,7 +20,7 @@ struct Group {
 };
 
 /// "builtins", "lengths", "head-dims", "grouped-heads", "layouts", "hidden", "hard-inputs", "large-scores", "patterns", "head-masks",
-/// "bounds", "captured", "scalars", "functions", "expressions", "dropout", "normalisers", "few-queries", "pages", "ends". `gpu` leaves out the head dims that take a
+/// "bounds", "captured", "scalars", "functions", "expressions", "dropout", "normalisers", "few-queries", "pages", "ends", "packed". `gpu` leaves out the head dims that take a
 /// GPU compiler long, and adds long sequences.
 std::vector<Group> groups(bool gpu);
 
@@ -36,6 +36,8 @@ Group fewQueriesGroup();
 Group pagesGroup();
 /// Masks that end keys or queries, with NaN after the end.
 Group endsGroup();
+/// Packed sequences.
+Group packedGroup();
 
 /// A small choice for compute-sanitizer: every kind of code, short sequences.
 Group smallGroup();

@@ -77,6 +77,7 @@ TEST_CASE("dropout") { runGroup("dropout"); }
 TEST_CASE("wide-heads") { runGroup("wide-heads"); }
 TEST_CASE("normalisers") { runGroup("normalisers"); }
 TEST_CASE("ends") { runGroup("ends"); }
+TEST_CASE("packed") { runGroup("packed"); }
 TEST_CASE("few-queries") { runGroup("few-queries"); }
 TEST_CASE("pages") { runGroup("pages"); }
 

@@ -84,6 +84,21 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
       tensor = HostTensor::zeros(decl.dtype, {shape.batch}); // a chunk of a prompt, then fewer, at last none or one
       for (int64_t b = 0; b < shape.batch; ++b)
         tensor.setInt(b, b == 0 ? shape.queries : (shape.queries * 2 / 3) / (b * b));
+    } else if (decl.name == "first_queries" || decl.name == "first_keys") {
+      // Rows of no sequence at both ends, two sequences without queries, and one of them and another without keys.
+      const bool isOfKeys = decl.name == "first_keys";
+      const int64_t rows = isOfKeys ? shape.keys : shape.queries;
+      const int64_t ends[] = {std::min<int64_t>(rows, 1),
+                              rows / 9,
+                              rows / 9 + (isOfKeys ? rows / 9 : 0),
+                              rows * 2 / 5,
+                              rows * 2 / 5 + (isOfKeys ? 0 : rows / 5),
+                              rows * 9 / 10,
+                              std::max<int64_t>(rows - 1, 0)};
+      int64_t before = 0;
+      tensor = HostTensor::zeros(decl.dtype, {std::ssize(ends)});
+      for (int64_t i = 0; i < tensor.size(); ++i)
+        tensor.setInt(i, before = std::max(before, ends[i]));
     } else if (decl.name == "slopes") {
       tensor = HostTensor::zeros(decl.dtype, {shape.heads});
       for (int64_t h = 0; h < shape.heads; ++h)

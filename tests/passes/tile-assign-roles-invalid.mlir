@@ -289,7 +289,11 @@ tile.kernel @bad(q: in [b, h, q, d 64] bf16, k: in [b, h, k, d 64] bf16, v: in [
   %V = tile.param "v" : !tile.view<4, bf16>
   %q = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
   %also = tile.load %Q[%b, %h, %q0] limit %Sk : !tile.view<4, bf16> -> !tile.tile<q 128 x d 64, bf16, shared>
-  %dom = tile.domain k by 64 [%c0, %Sk) full
+  %dom = tile.domain k by 64 [%c0, %Sk) full where {
+  ^bb0(%n: i32):
+    %visible = arith.cmpi ne, %n, %c0 : i32
+    tile.yield %visible, %visible : i1, i1
+  }
   tile.for_blocks (%k0, %partial) in %dom {
     // expected-error @below {{'tile.load' op has a ring that the first producer warp alone has to fill: the messages that name the tiles go with the copies before the loop and with its first copy}}
     %k = tile.load %K[%b, %h, %k0] limit %Sk {sched.ring = #sched.ring<stages 2, "a" warp 1>} : !tile.view<4, bf16> -> !tile.tile<k 64 x d 64, bf16, shared>

@@ -199,6 +199,22 @@ TEST_CASE("NaN after the rows where a mask ends keys or queries, of gradients", 
   CHECK(found);
 }
 
+TEST_CASE("gradients of packed sequences", "[packed]") {
+  size_t next = 0;
+  const bool found = forEachCase(
+      "packed",
+      [&](const Case &test) {
+        Gradients asked{.deterministic = next % 4 == 0};
+        for (const char *name : {"slopes", "sinks"})
+          if (test.problem.tensors.contains(name))
+            asked.tensors.push_back(name);
+        simulateBackward(test, next % 3 == 1 ? "sm_80" : "sm_90a", asked);
+        ++next;
+      },
+      7);
+  CHECK(found);
+}
+
 TEST_CASE("dropout, normalisers and head dims of the backward pass", "[backward]") {
   const Variant dropped = Variant("dropped").mask([](Index, Index, Index q, Index k) { return q >= k; }).dropout(0.3f);
   for (const std::string arch : {"sm_80", "sm_90a"}) {

@@ -124,3 +124,15 @@ TEST_CASE("keys in pages, of sequences of unlike lengths", "[decode]") {
         ++seed;
       }
 }
+
+TEST_CASE("packed sequences", "[packed]") {
+  uint64_t seed = 0;
+  const bool found = forEachCase(
+      "packed",
+      [&](const Case &test) {
+        runShared(test, seed % 3 ? "sm_90a" : "sm_80", {}, {seed % 4});
+        ++seed;
+      },
+      5);
+  CHECK(found);
+}

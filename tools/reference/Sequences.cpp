@@ -115,12 +115,14 @@ Output packed(const Unpacked &from, Output batch) {
     result.lse = rows(batch.lse, 1, -infinity);
   result.queryLength = heads && result.headDimV ? int64_t(result.o.size()) / (heads * result.headDimV) : 0;
   result.keyLength = batch.keyLength;
-  if (!batch.oError.empty() || !batch.maskedNonFinite.empty()) {
-    result.oError = rows(batch.oError, 1, 0.0);
-    if (from.variant.hasLse())
-      result.lseError = rows(batch.lseError, 1, 0.0);
-    result.maskedNonFinite = rows(batch.maskedNonFinite, 1, uint8_t(0));
-  }
+  // A batch without rows has no expected errors, and those of plainLowPrecision are not read.
+  batch.oError.resize(size_t(from.queries.sequences() * heads * from.queries.longest()));
+  batch.lseError.resize(from.variant.hasLse() ? batch.oError.size() : 0);
+  batch.maskedNonFinite.resize(batch.oError.size());
+  result.oError = rows(batch.oError, 1, 0.0);
+  if (from.variant.hasLse())
+    result.lseError = rows(batch.lseError, 1, 0.0);
+  result.maskedNonFinite = rows(batch.maskedNonFinite, 1, uint8_t(0));
   return result;
 }
 

@@ -17,7 +17,8 @@ inline llvm::SmallVector<mlir::Operation *> integersReadAhead(tile::KernelOp ker
     if (mlir::isa<tile::ForBlocksOp>(op))
       break;
     hasCopy |= mlir::isa<tile::LoadOp>(op) && sched::ringOf(&op);
-    if (mlir::isa<tile::ElementOp, tile::SearchOp>(op) && op.getResult(0).getType().isInteger(32))
+    if (mlir::isa<tile::ElementOp, tile::SearchOp>(op) && op.getResult(0).getType().isInteger(32) &&
+        tile::capturedTensorOf(op.getOperand(0)))
       reads.push_back(&op);
   }
   return hasCopy ? reads : llvm::SmallVector<mlir::Operation *>();

@@ -178,8 +178,8 @@ void WarpSpecializer::cloneScalars(ArrayRef<Operation *> original, IRMapping &ma
       break;
     const bool computes = isMemoryEffectFree(op) && (op->getNumRegions() == 0 || isa<tile::DomainOp, scf::ForOp>(op)) &&
                           !isa<tile::LoadOp>(op) && llvm::none_of(op->getResultTypes(), llvm::IsaPred<TileType>);
-    if (computes && !mapping.contains(op->getResult(0)) && llvm::none_of(loops, [&](const auto &loop) { return loop->isOfOwnBegin(op); }) &&
-        !isa<tile::BlockIndexOp>(op))
+    if (computes && !mapping.contains(op->getResult(0)) &&
+        llvm::none_of(loops, [&](const auto &loop) { return loop->isOfOwnBegin(op); }) && !isa<tile::BlockIndexOp>(op))
       builder.clone(*op, mapping);
   }
 }

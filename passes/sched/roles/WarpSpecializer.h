@@ -116,8 +116,7 @@ private:
   /// reads this message from shared memory. Calls `tell` for each tile.block_index op of `ops`, with the value that
   /// replaces the op: the index of the tile of work along an axis of the grid. With `begins`, the message also holds the
   /// first visible tile of each warpgroup, which is read too.
-  Task receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(Value, Value)> tell,
-                   bool begins);
+  Task receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(Value, Value)> tell, bool begins);
   /// Releases the stage of a persistent block's message, unless readers of copies before the loops release that stage.
   /// The release is at the end of the tile of work: sched-rematerialize reads the message once more after a loop.
   void releaseTask(Position query);

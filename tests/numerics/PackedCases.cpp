@@ -1,0 +1,57 @@
+//===- PackedCases.cpp - Packed sequences ------------------------------------===//
+//
+// Six sequences in the rows of one batch (makeCase): empty ones, one of a row, one without keys, and rows before the first
+// and after the last sequence.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tests/numerics/Cases.h"
+
+using namespace attune;
+using namespace attune::tests;
+
+namespace {
+
+struct Packed {
+  void add(std::string label, Variant variant, int dim, int dimV, int64_t queries, int64_t keys) {
+    const uint64_t seed = group.cases.size() + 1;
+    variant.sequences(captured("first_queries", i32, rank(1)), captured("first_keys", i32, rank(1)));
+    const Shape shape{
+        .batch = 1, .heads = 4, .headsKv = 2, .queries = queries, .keys = keys, .headDim = dim, .headDimV = dimV};
+    group.cases.push_back([=] {
+      Case test = makeCase(label, variant, narrowFirst[(seed / 2) % 3], shape, seed);
+      test.layout.rowsBeforeHeads = seed % 3 != 0;
+      return test;
+    });
+  }
+
+  Group group{"packed", {}};
+};
+
+} // namespace
+
+Group attune::tests::packedGroup() {
+  const auto slopes = captured("slopes", f32, rank(1));
+  auto alibi = [=](Score s, Index, Index h, Index q, Index k) { return s + slopes[h] * cast(k - q, f32); };
+  const std::pair<const char *, Variant> variants[] = {
+      {"plain", Variant("plain")},
+      {"causal", Variant("causal").mask(causal())},
+      {"causal, the last query beside the last key", Variant("last").mask(causalBottomRight())},
+      {"window", Variant("window").mask(slidingWindow(70, 30))},
+      {"window with softcap and ALiBi", Variant("many").mask(slidingWindow(90, 0)).score(softcap(30)).score(alibi)},
+      {"dropout", Variant("dropout").mask(causal()).dropout(0.2f)},
+      {"sigmoid", Variant("sigmoid").mask(causal()).normaliser(normalisers::sigmoid())},
+      {"sink", Variant("sink").normaliser(normalisers::softmaxWithSink("sinks"))},
+      {"precise", Variant("precise").precise().mask(causal())}};
+  Packed all;
+  for (const auto &[label, variant] : variants)
+    for (auto [queries, keys] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {5, 300}, {333, 333}, {600, 450}, {130, 1000}})
+      for (int dim : {64, 128})
+        all.add(label, variant, dim, dim, queries, keys);
+  for (auto [dim, dimV] :
+       std::vector<std::pair<int, int>>{{8, 8}, {40, 72}, {96, 96}, {136, 136}, {192, 128}, {256, 256}, {320, 64}})
+    for (const auto &[label, variant] : {variants[0], variants[2]})
+      all.add(label, variant, dim, dimV, 400, 410);
+  return all.group;
+}
