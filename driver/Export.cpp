@@ -695,6 +695,11 @@ Expected<void> checkImages(std::span<const KernelImage> images) {
       return Error{fmt::format("kernel '{}' has keys in pages, whose number an exported launcher does not compute; "
                                "launch it through the library",
                                images[i].name)};
+    if (std::ranges::find(images[i].signature.derived, DerivedAxis::Rule::Sequences, &DerivedAxis::rule) !=
+        images[i].signature.derived.end())
+      return Error{fmt::format("kernel '{}' has packed sequences, whose number an exported launcher does not compute; "
+                               "launch it through the library",
+                               images[i].name)};
     if (!images[i].signature.derived.empty())
       return Error{
           fmt::format("kernel '{}' packs groups or splits keys, and its grid follows from what the runtime computes "

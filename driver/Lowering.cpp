@@ -1096,6 +1096,10 @@ Expected<TileMapText> attune::driver::tileMapText(const Source &source, int tile
       return ran.error();
     TileMapText result;
     auto op = *module.getOps<attn::AttentionOp>().begin();
+    if (op.getSequences())
+      return Error{fmt::format("'{}' has packed sequences, each with tiles of its own; ask for the tiles of one "
+                               "sequence's lengths, by the same variant without sequences",
+                               op.getSymName().str())};
     result.byBatch = op.getKeyLengths() || op.getQueryLengths();
     if (!op.getMask().empty()) {
       result.byBatch |= !op.getMask().getArgument(0).use_empty();

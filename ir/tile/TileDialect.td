@@ -164,24 +164,25 @@ def DerivedAxisAttr : AttrDef<TileDialect, "DerivedAxis"> {
     The attribute is an entry of a kernel's `tile.derived`. The kernel's grid and its workspace operands may have a
     derived axis. All kernels of a launch derive an axis of one name by the same rule.
 
-        | rule       | extent                                                                                              |
-        |------------|-----------------------------------------------------------------------------------------------------|
-        | rows       | queries of all query heads of a key head: the extent of q times `group`                             |
-        | pages      | keys in all pages of a sequence: the extent of `of`, a dimension of the page table, times `by` keys |
-        | slots      | blocks that run at a time: multiprocessors times `blocks_per_sm`                                    |
-        | splits     | splits of the keys of a tile of rows (split-KV), one split per block; a split has whole tiles of    |
-        |            | `by` keys, and the number of splits is chosen for the blocks that can run at a time,                |
-        |            | `blocks_per_sm` on each multiprocessor (keySplits, attune/LaunchParams.h)                           |
-        | work_items | upper bound of the number of work items at each index of the grid's other axes, where the lengths   |
-        |            | of sequences are in device memory: the blocks that run at a time (`blocks_per_sm` on each           |
-        |            | multiprocessor) divided by the number of tiles along the other axes, plus one for each tile of `by` |
-        |            | rows of each sequence; the extent of the axis `of` is the number of rows of a sequence              |
-        | tile_rows  | rows of a tile: the extent of the axis `of`, at most `by`                                           |
-        | sequences  | packed sequences: the extent of `of`, the dimension of a vector of their first rows and the end,    |
-        |            | minus 1                                                                                             |
-        | sequence_  | rows where each packed sequence begins at a multiple of `by` rows: `by` times the sum of the        |
-        | rows       | extent of the axis `of` divided by `by`, the number of sequences, and 2 for the rows before the     |
-        |            | first and after the last sequence; 0 without rows                                                   |
+        | rule          | extent                                                                                           |
+        |---------------|--------------------------------------------------------------------------------------------------|
+        | rows          | queries of all query heads of a key head: the extent of q times `group`                          |
+        | pages         | keys in all pages of a sequence: the extent of `of`, a dimension of the page table, times `by`   |
+        |               | keys                                                                                             |
+        | slots         | blocks that run at a time: multiprocessors times `blocks_per_sm`                                 |
+        | splits        | splits of the keys of a tile of rows (split-KV), one split per block; a split has whole tiles of |
+        |               | `by` keys, and the number of splits is chosen for the blocks that can run at a time,             |
+        |               | `blocks_per_sm` on each multiprocessor (keySplits, attune/LaunchParams.h)                        |
+        | work_items    | upper bound of the number of work items at each index of the grid's other axes, where the        |
+        |               | lengths of sequences are in device memory: the blocks that run at a time (`blocks_per_sm` on     |
+        |               | each multiprocessor) divided by the number of tiles along the other axes, plus one for each tile |
+        |               | of `by` rows of each sequence; the extent of the axis `of` is the number of rows of a sequence   |
+        | tile_rows     | rows of a tile: the extent of the axis `of`, at most `by`                                        |
+        | sequences     | packed sequences: the extent of `of`, the dimension of a vector of their first rows and the end, |
+        |               | minus 1                                                                                          |
+        | sequence_rows | rows where each packed sequence begins at a multiple of `by` rows: `by` times the sum of the     |
+        |               | extent of the axis `of` divided by `by`, the number of sequences, and 2 for the rows before the  |
+        |               | first and after the last sequence; 0 without rows                                                |
 
     ```mlir
     #tile.derived<name = "row", rule = "rows">

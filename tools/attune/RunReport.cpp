@@ -97,6 +97,8 @@ void predictFor(const RunFlags &flags, const Request &request, const Shape &shap
       fixed.options);
   for (const char *part : {"traffic", "predicted"})
     plan.erase(part);
+  if (request.variant && request.variant->sequences())
+    return; // the shape is that of all sequences, and tells nothing of their lengths
   const Expected<std::shared_ptr<const TileMap>> tiles = knownTileMap(request, shape, flags.qOffsetValue, flags.seed);
   Expected<std::string> explained =
       explainRequest(fixed, {shape.batch, shape.heads, shape.headsKv, shape.queries, shape.keys},
