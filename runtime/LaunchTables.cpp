@@ -18,6 +18,7 @@ static constexpr int64_t greatestInt32 = std::numeric_limits<int32_t>::max();
 
 static constexpr AxisWords knownAxes[] = {
     {"b", "B", "batch", "batch", "", greatestInt32, "split the batch"},
+    {"pack", "1", "batch", "batch", "", 1, "pass the rows of all sequences one after another"},
     {"h", "H", "heads", "head", "", greatestInt32, "split the heads"},
     {"hkv", "Hkv", "heads", "head", "", greatestInt32, "split the heads"},
     {"q", "Sq", "length", "row", "", most_length, "split the sequence"},

@@ -121,6 +121,23 @@ class Flash(unittest.TestCase):
             cu.data[1] = bound  # which changes no version
             self.close(at.flash_attn_varlen_func(q, k, v, cu, cu), by_sequence(q, k, v, cu, cu)[0])
 
+    def test_what_no_sequence_has_reaches_nothing(self):
+        """NaN behind seqused_k and behind the last sequence, forward and backward."""
+        q, k, v = [x.detach() for x in self.inputs_for_nan()]
+        cu, used = torch.tensor([0, 40, 41, 90], dtype=torch.int32, device=DEVICE), torch.tensor([33, 1, 20], dtype=torch.int32, device=DEVICE)
+        want = at.flash_attn_varlen_func(q, k, v, cu, cu, seqused_k=used, causal=True)
+        for begin, end in ((33, 40), (61, 100)):
+            k[begin:end] = v[begin:end] = float("nan")
+        inputs = [x.requires_grad_() for x in (q, k, v)]
+        got = at.flash_attn_varlen_func(*inputs, cu, cu, seqused_k=used, causal=True)
+        self.assertTrue((got == want).all())
+        self.assertTrue((got[90:] == 0).all())
+        dq, dk, dv = torch.autograd.grad(got, inputs, torch.randn_like(got))
+        self.assertTrue(all(x.isfinite().all() for x in (dq, dk[:33], dv[:33], dk[40:61], dv[40:61])))
+
+    def inputs_for_nan(self):
+        return [torch.randn(100, heads, 64, device=DEVICE) for heads in (4, 2, 2)]
+
     def test_rows_before_the_first_sequence(self):
         q, k, v, cu, _ = packed([20], [20])
         cu = torch.tensor([3, 8, 20], dtype=torch.int32, device=DEVICE)

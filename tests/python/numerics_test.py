@@ -405,6 +405,37 @@ class Numerics(unittest.TestCase):
         with self.assertRaisesRegex(attune.Error, "have no backward pass"):
             attune.compile(variant, head_dim=D, gradients=[], **CPU)
 
+    def test_packed_sequences(self):
+        """Each sequence as a call of its own, forward and backward; rows of no sequence are 0."""
+        first_q, first_k = np.array([2, 2, 30, 31, SQ - 1], np.int32), np.array([1, 9, 9, 40, SK - 3], np.int32)
+        q, k, v, do = [x[:1] for x in inputs()]
+        v[:, :, SK - 3:] = np.nan
+        bounds = attune.tensor("first_q", "i32"), attune.tensor("first_k", "i32")
+        kernel = attune.compile(attune.Variant(mask=attune.causal_bottom_right(), sequences=bounds), head_dim=D, gradients=[], **CPU)
+        o, lse = kernel(q, k, v, return_lse=True, first_q=first_q, first_k=first_k)
+        made = kernel.backward(q, k, v, o, lse, do, first_q=first_q, first_k=first_k)
+        own = attune.compile(attune.Variant(mask=attune.causal_bottom_right()), head_dim=D, gradients=[], **CPU)
+        outside = np.ones(SQ, bool)
+        for b in range(len(first_q) - 1):
+            rows, keys = slice(first_q[b], first_q[b + 1]), slice(first_k[b], first_k[b + 1])
+            outside[rows] = False
+            of = [np.ascontiguousarray(x) for x in (q[:, :, rows], k[:, :, keys], v[:, :, keys])]
+            want, want_lse = own(*of, return_lse=True)
+            self.near(o[:, :, rows], want)
+            self.near(lse[:, :, rows], want_lse)
+            gradients = own.backward(*of, want, want_lse, np.ascontiguousarray(do[:, :, rows]))
+            for got, x, among in ((made.dq, gradients.dq, rows), (made.dk, gradients.dk, keys), (made.dv, gradients.dv, keys)):
+                self.near(got[:, :, among], x)
+        self.assertTrue((o[:, :, outside] == 0).all() and (lse[:, :, outside] == -np.inf).all() and (made.dq[:, :, outside] == 0).all())
+        with self.assertRaisesRegex(attune.Error, "sequences must be \\(queries, keys\\)"):
+            attune.Variant(sequences=bounds[0])
+        with self.assertRaisesRegex(attune.Error, "packed sequences go with no pages of keys, block pattern, query offset"):
+            attune.compile(attune.Variant(sequences=bounds, q_offset=True), head_dim=D, **CPU)
+        with self.assertRaisesRegex(attune.Error, "packed sequences do not take a mask whose visible tiles follow from \"ids.q\""):
+            attune.compile(attune.Variant(mask=attune.documents(attune.tensor("ids", "i32")), sequences=bounds), head_dim=D, **CPU)
+        with self.assertRaisesRegex(attune.Error, "q has batch 2, the kernel was compiled for 1"):
+            kernel(*inputs()[:3], first_q=first_q, first_k=first_k)
+
     def test_lengths_of_one_kernel(self):
         kernel = attune.compile(attune.Variant(mask=attune.causal()), head_dim=D, **CPU)
         for sq, sk in ((1, 1), (5, 200), (64, 3), (3, 0)):

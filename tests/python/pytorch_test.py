@@ -274,7 +274,7 @@ class Torch(unittest.TestCase):
             block_mask = at.create_block_mask(mask, None, None, SQ, SK, device=DEVICE)
             for _ in range(3):
                 self.near(at.flex_attention(q, k, v, score, block_mask), dense(q, k, v, score, mask))
-            found = programs.walks.find(score, mask, (programs.settings(), None, ((1, 1, SQ, SK), (128, 128)), True, False, None), q, k, v, (None,) * len(programs.OWN))
+            found = programs.walks.find(score, mask, (programs.settings(), None, ((1, 1, SQ, SK), (128, 128)), True, False, None), q, k, v, programs.Own())
             self.assertEqual(found is not None, cached)
         check()
         slopes = torch.rand(H, device=DEVICE)
@@ -499,7 +499,7 @@ class Torch(unittest.TestCase):
     def test_operations(self):
         slopes = torch.rand(H, device=DEVICE)
         for dropout in (0.0, 0.3):
-            definition = programs.Definition(None, None, None, False, (None, None), None, None, bool(dropout), None)
+            definition = programs.Definition(None, None, None, False, (None, None), False, None, None, bool(dropout), None)
             found, captured = programs.program(lambda s, b, h, q, k: s + slopes[h] * (k - q), causal, definition, torch.device(DEVICE)), [slopes]
             q, k, v = inputs(grad=False)
             seeds = torch.randint(0, 2**62, (2,), device=DEVICE) if dropout else None
