@@ -42,7 +42,7 @@ RUNTIME = "run-time"  # the scale, of which each call gives the value
 class Program:
     """A variant, and where the tensors that it reads are found in a call.
 
-    text       the variant as JSON, which names it wherever Python objects cannot go
+    text       the variant as JSON on one line, which names it wherever Python objects cannot go
     names      of the captured tensors, in the variant's order
     learnable  (index, name) of those that a gradient may reach: that the score reads, or that are sinks
     inputs     a Source for each of them
@@ -54,7 +54,7 @@ class Program:
     """
 
     def __init__(self, variant, trace, of_score, own, leaves):
-        self.text = variant.json()
+        self.text = variant.json().replace("\n", "")  # one line: PyTorch 2.11 copies arguments into comments of the code that it generates
         sources = {read.name: read.source for read in trace.reads.values()} | own
         self.names = tuple([name for name, _, _ in variant.tensors])
         self.learnable = tuple([(i, name) for i, name in enumerate(self.names) if name in of_score or name in ("attn_mask", "sink")])
