@@ -11,7 +11,9 @@
 //     Sq, Sk = extents                      the sequence's own numbers of rows
 //     load Q[b, h, q0] limit Sq             load Q[0, h, begin + q0] limit begin + Sq
 //
-// Positions, masks, scores and dropout thus count within a sequence, and no row of another sequence is read or written.
+// Positions, masks, scores and dropout thus count within a sequence, and no row of another sequence is written or reaches
+// a result. Copies on which nothing depends after the sequence's end (tile.any_after_limit) take whole tiles.
+//
 // The number of a sequence's first tile is begin / 128 + b + 1 (tile.search), which leaves at most one tile without rows
 // for each sequence. Such a tile loops over nothing.
 //
@@ -19,7 +21,8 @@
 // written as 0.
 //
 // In a workspace of tiles each sequence begins at a multiple of 128 rows. Tiles whose rows divide 128 are written as a
-// whole: the rows past the sequence's end belong to nobody, and TMA can store the tile.
+// whole, and TMA can store them: the rows past the sequence's end belong to nobody. That holds for tiles without rows, too,
+// since a sequence's numbers of tiles of n rows, times n, are at most its rows of the workspace.
 //
 // A kernel without tiles of rows, which adds up the gradient of a captured tensor over all rows, takes the rows of all
 // sequences as those of one.
