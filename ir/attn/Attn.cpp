@@ -364,15 +364,16 @@ static LogicalResult verifySaves(AttentionOp op) {
   return success();
 }
 
-/// Whether `index` is computed from an integer argument of `region` other than the head.
+/// Whether `index` is computed from an integer argument of `region` other than the head, or from an extent of a sequence.
 static bool isByPlace(Value index, Region &region, unsigned head) {
   if (auto argument = dyn_cast<BlockArgument>(index))
     return argument.getOwner()->getParent() == &region && argument.getType().isInteger(32) &&
            argument.getArgNumber() != head;
   Operation *definition = index.getDefiningOp();
-  return definition && llvm::any_of(definition->getOperands(), [&](Value operand) {
-           return !isa<FloatType>(operand.getType()) && isByPlace(operand, region, head);
-         });
+  if (auto extent = dyn_cast_or_null<ExtentOp>(definition))
+    return extent.getName() != "H";
+  return definition &&
+         llvm::any_of(definition->getOperands(), [&](Value operand) { return isByPlace(operand, region, head); });
 }
 
 /// Verifies what goes with packed sequences.

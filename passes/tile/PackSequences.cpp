@@ -174,7 +174,7 @@ private:
     if (axis == tiled.getName())
       begin = arith::SelectOp::create(builder, isBeforeFirst, number(0), begin);
     tile::named(begin, axis == "q" ? "first_query" : "first_key");
-    Value end = at(numberPlus1, begin);
+    Value end = at(arith::MinSIOp::create(builder, numberPlus1, B), begin);
     if (axis == tiled.getName())
       end = arith::SelectOp::create(builder, isAfterLast, all, end);
     tile::named(end, axis == "q" ? "queries_end" : "keys_end");
@@ -196,10 +196,10 @@ private:
     kernel.setGridAttr(builder.getArrayAttr(grid));
     Value row = tile::BlockIndexOp::create(builder, builder.getI32Type(), paddedAxis(axis, size));
     Value tile = tile::named(divide(row, size), "tile");
-    numberPlus1 = tile::SearchOp::create(builder, builder.getI32Type(), vectorOf(axis), subtract(tile, number(1)),
+    Value found = tile::SearchOp::create(builder, builder.getI32Type(), vectorOf(axis), subtract(tile, number(1)),
                                          builder.getUnitAttr(), builder.getI64IntegerAttr(size));
-    tile::named(numberPlus1, "sequence_number");
-    Value B = extent("b", "B");
+    B = extent("b", "B");
+    numberPlus1 = tile::named(arith::MinSIOp::create(builder, found, add(B, number(1))), "sequence_number");
     Value clamped = arith::MinSIOp::create(builder, numberPlus1, B);
     b = tile::named(arith::MaxSIOp::create(builder, subtract(clamped, number(1)), number(0)), "b");
     isBeforeFirst = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, numberPlus1, number(0));
@@ -394,7 +394,7 @@ private:
   tile::AxisAttr tiled; ///< the grid's axis of rows
   Value
       numberPlus1; ///< number of the sequence plus 1: 0 for the rows before the first one, B + 1 for those after the last
-  Value isBeforeFirst, isAfterLast;
+  Value B, isBeforeFirst, isAfterLast;
   Value b; ///< the number of the sequence, clamped to [0, B)
   Value row0, hasRows;
   Operation *body = nullptr;             ///< the first op after those that find the block's sequence

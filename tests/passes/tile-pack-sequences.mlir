@@ -11,7 +11,8 @@
 // CHECK:         %[[ROW:.*]] = tile.block_index "q_by_64"
 // CHECK:         %[[TILE:.*]] = arith.divui %[[ROW]], %c64_i32
 // CHECK:         %[[BEFORE:.*]] = arith.subi %[[TILE]], %c1_i32
-// CHECK:         %[[NUMBER:.*]] = tile.search %{{.*}}, %[[BEFORE]] right tiles 64
+// CHECK:         %[[FOUND:.*]] = tile.search %{{.*}}, %[[BEFORE]] right tiles 64
+// CHECK:         %[[NUMBER:.*]] = arith.minsi %[[FOUND]], %{{.*}} {tile.name = "sequence_number"}
 // CHECK:         %[[IS_BEFORE:.*]] = arith.cmpi eq, %[[NUMBER]], %c0_i32
 // CHECK:         %[[IS_AFTER:.*]] = arith.cmpi sgt, %[[NUMBER]], %{{.*}}
 // CHECK:         %[[FIRST:.*]] = arith.select %[[IS_BEFORE]], %c0_i32, %{{.*}} {tile.name = "first_query"}

@@ -105,7 +105,7 @@ protected:
     SmallVector<Value, 3> at;
     Value limit = {}, head = {};
   };
-  /// Whether all rows of the warpgroup are before the limit; null where TMA needs no limit.
+  /// Whether all rows of the warpgroup are before the limit. Precondition: `output.limit` is set.
   Value isWhole(const Output &output);
   /// Stores the rows of the warpgroup before the limit by its lanes.
   void storeRows(const Output &output);

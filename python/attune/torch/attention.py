@@ -8,13 +8,14 @@ from torch.nn.attention import flex_attention as torch_flex
 from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from .. import _core
+from ..errors import Error
 from ..expressions import fail
 from ..masks_and_scores import causal_bottom_right
 from .kinds import check_kind, is_plain
 from .masks import UNLIMITED, mask_of
 from .numbers import Changed
 from .ops import Layout, attend, is_recorded, kept, layout_of
-from .packed import jagged, nested, packed
+from .packed import by_rows, check_bounds, jagged, nested, packed
 from .programs import RUNTIME, Definition, Program, changed, constant, functions, made, program, recorded_program, settings, walks
 from .tracing import Own
 
@@ -48,7 +49,8 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     block_table     int32 or int64 [B, N], without gradients: key k of sequence b is row k % size of page block_table[b, k // size]; key [P, Hkv, size, E] and value
                     [P, Hkv, size, Ev] hold the pages, and there are N size keys, of which key_lengths leaves some. Entries behind a length may hold anything
     cu_seqlens_q    int32 or int64 [N + 1], for a batch of 1: N packed sequences, of which number n has the rows of query from cu_seqlens_q[n] to
-                    cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other, but rows of all must be finite
+                    cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other. Rows of all must be finite where the
+                    functions read tensors
     cu_seqlens_k    the same of the keys, without it those of the rows
 
     Nested tensors [B, H, j, E] of the jagged layout are packed sequences, too; what it returns is nested then.
@@ -74,8 +76,13 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
         _check_packed(query, blocks, key_lengths, query_lengths, block_table)
         score_mod, mask_mod, bounds = packed(score_mod, mask_mod, cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, query.shape[2])
         block_mask, own = None, Own(sink=sink, **bounds)
-    output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser,
-                          own)
+    try:
+        output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, own)
+    except Error as error:
+        if own.first_queries is None or "packed sequences do not take a mask" not in str(error):
+            raise
+        score_mod, mask_mod = by_rows(score_mod, mask_mod, own.first_queries, own.first_keys, query.shape[2])
+        output, lse = _attend(query, key, value, score_mod, mask_mod, None, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, Own(sink=sink))
     if like is not None:
         output, lse = nested(output, like), nested(lse, like) if with_lse else None
     if return_aux is not None:
@@ -98,6 +105,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         if attn_mask is not None:
             fail("attn_mask is given with nested tensors; write the mask as a mask_mod of flex_attention, which sees places within a sequence")
         rows, cu_q, cu_k = jagged(query, key, value)
+        check_bounds(cu_q, cu_k, None)
         output, _ = _attend(*rows, None, _causal if is_causal else None, None, enable_gqa, scale, dropout_p, False, False, None,
                             Own(first_queries=cu_q, first_keys=cu_k))
         return nested(output, query)

@@ -41,7 +41,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     cu_seqlens_q[n] to cu_seqlens_q[n + 1] and the keys from cu_seqlens_k[n] to cu_seqlens_k[n + 1], of which seqused_k, int32 or int64 [N], leaves so many.
     Sequences may be empty. The longest lengths are not needed and not read. Returns [Tq, H, Dv]; with return_attn_probs (output, LSE float32 [H, Tq], None),
     for dropout_p 0 alone. A row that sees no key, or belongs to no sequence, has output 0 and LSE -inf, and what k and v hold behind a sequence's keys
-    reaches nothing.
+    reaches nothing, except where alibi_slopes [N, H] require grad: k and v must be finite then.
 
     The other arguments are flash_attn_func's, within each sequence. block_table is refused; flash_attn_with_kvcache takes it.
     """
@@ -52,7 +52,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     check_bounds(cu_seqlens_q, cu_seqlens_k, seqused_k)
     shift = None  # what to add to a row's place for its place among the keys
     if cu_seqlens_q is not cu_seqlens_k or seqused_k is not None:
-        shift = (seqused_k if seqused_k is not None else cu_seqlens_k.diff()).int() - cu_seqlens_q.diff().int()
+        keys = cu_seqlens_k.diff().int()
+        shift = (keys if seqused_k is None else torch.minimum(seqused_k.int(), keys)) - cu_seqlens_q.diff().int()
     left, right = _sides(window_size, causal)
     mask = None
     if left >= 0 or right >= 0:

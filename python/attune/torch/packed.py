@@ -10,18 +10,29 @@ from .programs import Made, functions, made
 def packed(score_mod, mask_mod, cu_q, cu_k, rows):
     """What _attend takes for functions of the sequence's number and of places within the sequence: score_mod, mask_mod, and fields of Own.
 
-    Kernels know packed sequences where the visible tiles follow from places and from tensors of b and h, and no tensor has a gradient. Other functions get
-    the rows of all sequences, and tensors that tell the sequence of each.
+    Kernels know packed sequences where the functions read no tensor. Other functions get the rows of all sequences, and tensors that tell the sequence of each;
+    so do those of which a kernel refuses the mask (by_rows).
     """
     check_bounds(cu_q, cu_k, None)
-    if score_mod is None and mask_mod is None or not torch.compiler.is_compiling() and _follows_places(score_mod, mask_mod):
+    is_refused = getattr(mask_mod, "__code__", None) in _refused
+    if not is_refused and (score_mod is None and mask_mod is None or not torch.compiler.is_compiling() and _follows_places(score_mod, mask_mod)):
         return score_mod, mask_mod, {"first_queries": cu_q, "first_keys": cu_k}
     return *functions_of(score_mod, mask_mod, rows_of(cu_q, cu_k, rows)), {}
 
 
+_refused = set()  # the code of masks that kernels of packed sequences do not take
+
+
+def by_rows(score_mod, mask_mod, cu_q, cu_k, rows):
+    """The functions of the rows of all sequences, after kernels of packed sequences have refused the mask."""
+    if hasattr(mask_mod, "__code__"):
+        _refused.add(mask_mod.__code__)
+    return functions_of(score_mod, mask_mod, rows_of(cu_q, cu_k, rows))
+
+
 def _follows_places(score_mod, mask_mod):
-    learned = torch.is_grad_enabled() and any(x.requires_grad for x in functions(score_mod, mask_mod)[1].leaves)
-    return not learned and not functions(None, mask_mod)[1].leaves
+    """Whether the functions read no tensor: launches check indices of q and k by the rows of all sequences, and gradients need these rows."""
+    return not functions(score_mod, mask_mod)[1].leaves
 
 
 class Rows(typing.NamedTuple):
