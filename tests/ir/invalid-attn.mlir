@@ -549,3 +549,25 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients =
   attn.add_gradient %g, "t"[%q] : (i32)
   attn.yield %g : f32
 }
+
+// -----
+
+// expected-error @+1 {{packed sequences have no gradient of 't', which is read at indices of b, q or k; read it by the head alone, or pad the sequences to a batch}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<["t"]>, sequences = #attn.sequences<n, n>, tensors = [#attn.tensor<n, i32, rank 1>, #attn.tensor<t, f32, rank 1>]} score {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32):
+  %n = attn.extent "Sk" : i32
+  %t = attn.load "t"[%n] : (i32) -> f32
+  %x = arith.addf %s, %t : f32
+  attn.yield %x : f32
+} mask {} base {
+^bb0(%b: i32, %h: i32, %m: f32, %l: f32):
+  attn.yield %m : f32
+} p {
+^bb0(%b: i32, %h: i32, %x: f32, %base: f32):
+  attn.yield %x : f32
+} score_grad {
+^bb0(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32, %g: f32):
+  %n = attn.extent "Sk" : i32
+  attn.add_gradient %g, "t"[%n] : (i32)
+  attn.yield %g : f32
+}

@@ -135,6 +135,23 @@ class Flash(unittest.TestCase):
         dq, dk, dv = torch.autograd.grad(got, inputs, torch.randn_like(got))
         self.assertTrue(all(x.isfinite().all() for x in (dq, dk[:33], dv[:33], dk[40:61], dv[40:61])))
 
+    def test_masks_that_intervals_do_not_follow(self):
+        """Kernels of packed sequences refuse them, and rows load their sequence; the second call knows."""
+        q, k, v = [torch.randn(1, 2, 24, 16, device=DEVICE) for _ in range(3)]
+        cu, i = torch.tensor([0, 8, 24], dtype=torch.int32, device=DEVICE), torch.arange(16, device=DEVICE)
+        for mask_mod in (lambda b, h, q, k: ((k & 3) == 0) | (k == q), lambda b, h, q, k: q * q >= k):
+            mask = at.create_block_mask(mask_mod, 1, 1, 24, 24, device=DEVICE)
+            scores = (q[0, :, 8:] @ k[0, :, 8:].transpose(-1, -2) / 4).masked_fill(~mask_mod(0, 0, i[:, None], i[None]), -torch.inf)
+            for _ in range(2):
+                got = at.flex_attention(q, k, v, block_mask=mask, cu_seqlens_q=cu)
+                self.assertLess((got[0, :, 8:] - scores.softmax(-1) @ v[0, :, 8:]).abs().max().item(), 1e-4)
+
+    def test_nested_tensors_of_unlike_numbers(self):
+        of = lambda *lengths: torch.nested.nested_tensor([torch.randn(n, 2, 16, device=DEVICE) for n in lengths], layout=torch.jagged).transpose(1, 2)
+        k = of(4, 5, 6, 3)
+        with self.assertRaisesRegex(ValueError, "are of 3 and 4 sequences"):
+            at.scaled_dot_product_attention(of(4, 5, 6), k, k)
+
     def inputs_for_nan(self):
         return [torch.randn(100, heads, 64, device=DEVICE) for heads in (4, 2, 2)]
 
