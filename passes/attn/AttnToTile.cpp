@@ -12,6 +12,7 @@
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/analysis/dataflow/Dependences.h"
+#include "passes/analysis/mask/EmptyDomain.h"
 #include "passes/analysis/mask/MaskAnalysis.h"
 #include "passes/analysis/mask/TileSequence.h"
 #include "passes/analysis/products/WarpgroupRows.h"
@@ -183,16 +184,7 @@ private:
   void emptyAfter(tile::DomainOp domain, Value rowLength) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(domain);
-    Value hasRows = compare(arith::CmpIPredicate::slt, row0, rowLength);
-    const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
-    Value first; // begin of the first of several adjacent segments; without rows all of them end there
-    for (auto [i, begin, end] : llvm::enumerate(begins, ends)) {
-      if (i > 0 && begin == ends[i - 1])
-        domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
-      else
-        first = begin;
-      domain.getEndsMutable()[i].set(select(hasRows, end, first));
-    }
+    emptyUnless(builder, domain, compare(arith::CmpIPredicate::slt, row0, rowLength));
   }
 
   /// Rounds a non-negative number up to a multiple of 16.

@@ -33,6 +33,7 @@
 #include "ir/tile/Signature.h"
 #include "ir/tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/analysis/mask/EmptyDomain.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -68,7 +69,7 @@ public:
     placeBlock();
     kernel.walk([&](Operation *op) {
       if (auto domain = dyn_cast<tile::DomainOp>(op))
-        emptyWithoutRows(domain);
+        emptyUnless(builder, domain, hasRows); // a tile without rows of its sequence loops over nothing
       else if (auto element = dyn_cast<tile::ElementOp>(op))
         moveElement(element);
       else if (auto load = dyn_cast<tile::LoadOp>(op))
@@ -313,21 +314,6 @@ private:
       row = arith::MinSIOp::create(builder, row, subtract(count, number(1)));
     element.getIndicesMutable()[unsigned(dim)].set(add(begin, row));
     element.getIndicesMutable()[0].set(number(0));
-  }
-
-  /// A tile without rows of its sequence loops over nothing.
-  void emptyWithoutRows(tile::DomainOp domain) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(domain);
-    const SmallVector<Value> begins(domain.getBegins()), ends(domain.getEnds());
-    Value first; // begin of the first of several adjacent segments; without rows all of them end there
-    for (auto [i, begin, end] : llvm::enumerate(begins, ends)) {
-      if (i > 0 && begin == ends[i - 1])
-        domain.getBeginsMutable()[i].set(domain.getEnds()[i - 1]);
-      else
-        first = begin;
-      domain.getEndsMutable()[i].set(arith::SelectOp::create(builder, hasRows, end, first));
-    }
   }
 
   void replaceExtents() {

@@ -114,8 +114,8 @@ private:
   int64_t taskPlaceFields() { return persistent ? int64_t(kernel.getGrid().size()) + 1 + int64_t(told.size()) : 0; }
   /// Waits for the stage `query` of the ring of Q, whose mbarriers also signal the message about the tile of work. Then
   /// reads this message from shared memory. Calls `tell` for each tile.block_index op of `ops`, with the value that
-  /// replaces the op: the index of the tile of work along an axis of the grid. With `begins`, the message also holds the
-  /// first visible tile of each warpgroup, which is read too.
+  /// replaces the op: the index of the tile of work along an axis of the grid. Calls it for each integer of `told`, too.
+  /// With `begins`, the message also holds the first visible tile of each warpgroup, which is read too.
   Task receiveTask(Position query, ArrayRef<Operation *> ops, function_ref<void(Value, Value)> tell, bool begins);
   /// Releases the stage of a persistent block's message, unless readers of copies before the loops release that stage.
   /// The release is at the end of the tile of work: sched-rematerialize reads the message once more after a loop.

@@ -10,8 +10,8 @@ from .programs import Made, functions, made
 def packed(score_mod, mask_mod, cu_q, cu_k, rows):
     """What _attend takes for functions of the sequence's number and of places within the sequence: score_mod, mask_mod, and fields of Own.
 
-    Kernels know packed sequences where the functions read no tensor. Other functions get the rows of all sequences, and tensors that tell the sequence of each;
-    so do those of which a kernel refuses the mask (by_rows).
+    If the functions read no tensor, kernels take cu_q and cu_k themselves. Otherwise, and where kernels refuse the mask, q and k are rows of all sequences, and
+    tensors give the sequence of each row (by_rows).
     """
     check_bounds(cu_q, cu_k, None)
     is_refused = getattr(mask_mod, "__code__", None) in _refused
