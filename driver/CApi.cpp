@@ -130,7 +130,9 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
     text.blocks = TextVariant::Blocks{given.blocks, given.block_rows, given.block_columns};
   text.keyLengths = textOr(given.key_lengths);
   text.queryLengths = textOr(given.query_lengths);
-  if (given.first_queries || given.first_keys)
+  if (given.first_keys && !given.first_queries)
+    return Error{"first_keys is set, but first_queries is NULL; set first_queries, too"};
+  if (given.first_queries)
     text.sequences = {textOr(given.first_queries), textOr(given.first_keys)};
   if (given.key_pages)
     text.pages = TextVariant::Pages{given.key_pages, given.page_size};

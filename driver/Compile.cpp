@@ -104,11 +104,10 @@ static Expected<void> checkGradients(const Variant &variant, const CompileOption
     return Error{"the backward pass is asked for, but no gradients are; set CompileOptions::gradients"};
   if (!options.gradients)
     return {};
-  if (variant.keyLengths() || variant.queryLengths() || variant.keyPages())
-    return Error{
-        fmt::format("gradients of variant '{}' are asked for, and sequences with lengths of their own, or keys in "
-                    "pages, have no backward pass; train on rows in one piece, with .mask(keyPadding(lengths))",
-                    variant.name())};
+  if (variant.keyPages())
+    return Error{fmt::format("gradients of variant '{}' are asked for, and keys in pages have no backward pass; train on "
+                             "rows in one piece, with .keyLengths",
+                             variant.name())};
   for (const std::string &name : options.gradients->tensors) {
     const auto found = std::ranges::find(variant.tensors(), name, &TensorDecl::name);
     if (found == variant.tensors().end())

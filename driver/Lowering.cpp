@@ -177,8 +177,8 @@ KernelSignature signatureOf(attn::AttentionOp op) {
                          !op.getNormaliser() || !op.getStatistics().empty(), gradients->getLse(), learned);
   } else
     signature.operands = tile::forwardOperandsOf(op);
-  if (op.getSequences())
-    packOperands(signature.operands);
+  if (attn::SequencesAttr sequences = op.getSequencesAttr())
+    packOperands(signature.operands, /*packsKeys=*/bool(sequences.getKeys()));
   for (StringRef what : op.getSaves().getAsValueRange<StringAttr>())
     signature.operands.push_back(savedOperand(what, op.getGradients() ? OperandRole::In : OperandRole::Out));
   return signature;

@@ -285,13 +285,13 @@ public:
     return result;
   }
 
-  /// Reads "sequences": {"queries": "cu_q", "keys": "cu_k"}.
+  /// Reads "sequences": {"queries": "cu_q", "keys": "cu_k"}, where "keys" may be left out.
   std::optional<std::pair<std::string, std::string>> sequences(const std::string &path, const Json &value) {
     std::pair<std::string, std::string> result;
     if (!object(path, value, {"queries", "keys"}))
       return std::nullopt;
     for (auto [key, to] : {std::pair("queries", &result.first), {"keys", &result.second}})
-      if (const Json *name = field(path, value, key, true))
+      if (const Json *name = field(path, value, key, /*required=*/to == &result.first))
         *to = string(path + "/" + key, *name);
     return result;
   }
@@ -438,8 +438,11 @@ std::string Variant::toJson() const {
     json["keyLengths"] = lengths->name;
   if (rowLengths)
     json["queryLengths"] = rowLengths->name;
-  if (packed)
-    json["sequences"] = {{"queries", packed->queries.name}, {"keys", packed->keys.name}};
+  if (packed) {
+    json["sequences"] = {{"queries", packed->queries.name}};
+    if (packed->keys)
+      json["sequences"]["keys"] = packed->keys->name;
+  }
   if (pages)
     json["keyPages"] = {{"tensor", pages->tensor.name}, {"size", pages->size}};
   if (definition)

@@ -808,7 +808,9 @@ Expected<Variant> Variant::parse(std::string name, const TextVariant &source) {
   if (!source.queryLengths.empty())
     variant.queryLengths(tensor(source.queryLengths, i32, 1));
   if (source.sequences)
-    variant.sequences(tensor(source.sequences->first, i32, 1), tensor(source.sequences->second, i32, 1));
+    source.sequences->second.empty()
+        ? variant.sequences(tensor(source.sequences->first, i32, 1))
+        : variant.sequences(tensor(source.sequences->first, i32, 1), tensor(source.sequences->second, i32, 1));
   if (source.pages)
     variant.keyPages(tensor(source.pages->tensor, i32, 2), source.pages->size);
   if (variant.error())

@@ -316,7 +316,8 @@ std::vector<std::vector<IndexParam>> dsl::plainIndices(const Variant &variant,
         (variant.queryLengths() && variant.queryLengths()->name == name) ||
         (variant.keyPages() && variant.keyPages()->tensor.name == name))
       found[i].push_back({.dim = 0, .index = {.coordinates = {1}}, .text = "b"});
-    if (variant.sequences() && (variant.sequences()->queries.name == name || variant.sequences()->keys.name == name))
+    if (const std::optional<Sequences> &packed = variant.sequences();
+        packed && (packed->queries.name == name || (packed->keys && packed->keys->name == name)))
       found[i].push_back({.dim = 0, .index = {.constant = 1, .coordinates = {1}}, .text = "b + 1"});
   }
   return found;

@@ -188,8 +188,18 @@ Variant &Variant::queryLengths(const Captured &tensor, std::source_location wher
 }
 
 Variant &Variant::sequences(const Captured &queries, const Captured &keys, std::source_location where) {
+  return setSequences(queries, &keys, where);
+}
+
+Variant &Variant::sequences(const Captured &queries, std::source_location where) {
+  return setSequences(queries, nullptr, where);
+}
+
+Variant &Variant::setSequences(const Captured &queries, const Captured *keys, std::source_location where) {
   std::optional<std::string> fault;
-  for (const TensorDecl *decl : {&queries.decl(), &keys.decl()}) {
+  for (const TensorDecl *decl : {&queries.decl(), keys ? &keys->decl() : nullptr}) {
+    if (!decl)
+      continue;
     if (!fault)
       fault = dsl::nameFault("tensor name", decl->name);
     if (!fault && (decl->dtype != DType::I32 || decl->rank != 1))
@@ -198,12 +208,12 @@ Variant &Variant::sequences(const Captured &queries, const Captured &keys, std::
                           decl->name, attune::name(decl->dtype), decl->rank, decl->name);
   }
   if (!fault && packed)
-    fault = fmt::format("variant \"{}\" has second sequences \"{}\", but takes one pair of tensors", variantName,
+    fault = fmt::format("variant \"{}\" has second sequences \"{}\", but takes sequences once", variantName,
                         queries.decl().name);
   if (fault)
     fail({*fault, place(where)});
   else
-    packed = Sequences{queries.decl(), keys.decl()};
+    packed = Sequences{queries.decl(), keys ? std::optional(keys->decl()) : std::nullopt};
   collect();
   return *this;
 }
@@ -324,7 +334,8 @@ void Variant::collect() {
     collector.add(*rowLengths, {});
   if (packed) {
     collector.add(packed->queries, {});
-    collector.add(packed->keys, {});
+    if (packed->keys)
+      collector.add(*packed->keys, {});
   }
   if (pages)
     collector.add(pages->tensor, {});
@@ -357,7 +368,7 @@ std::string Variant::canonical() const {
   if (rowLengths)
     result += fmt::format("query lengths {}\n", rowLengths->name);
   if (packed)
-    result += fmt::format("sequences {} {}\n", packed->queries.name, packed->keys.name);
+    result += fmt::format("sequences {} {}\n", packed->queries.name, packed->keys ? packed->keys->name : "-");
   if (pages)
     result += fmt::format("key pages {} {}\n", pages->tensor.name, pages->size);
   for (const TensorDecl &tensor : tensorList)

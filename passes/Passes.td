@@ -411,7 +411,8 @@ def SeparateScore : Pass<"tile-separate-score", "::mlir::ModuleOp"> {
 def PackSequences : Pass<"tile-pack-sequences", "::mlir::ModuleOp"> {
   let summary = "kernels of a batch become kernels of packed sequences";
   let description = [{
-    Requires: a kernel with `tile.sequences`, whose grid has an axis of rows, q or k.
+    Requires: a kernel with `tile.sequences`. Its grid has an axis of packed rows, an axis of sequences, or neither: a kernel that adds up over all rows takes them as
+    those of one sequence.
     Ensures: a thread block finds its sequence and the tile in it by `tile.search`; rows of operands, and limits of rows, are those of all sequences; extents of q
     and k are those of the sequence. In workspaces a sequence begins at a multiple of 128 rows. Positions are unchanged: they count within the sequence.
     Why here: last, as other passes know the rows of a tile by the indices and limits of a batch.

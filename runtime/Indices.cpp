@@ -76,9 +76,11 @@ Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
                           .by = pages->size,
                           .of = fmt::format("tensors.{}.1", pages->tensor.name)}};
   if (const std::optional<Sequences> &packed = variant.sequences()) {
-    packOperands(signature.operands);
-    signature.derived = {
-        {.name = "b", .rule = DerivedAxis::Rule::Sequences, .of = fmt::format("tensors.{}.0", packed->queries.name)}};
+    packOperands(signature.operands, packed->keys.has_value());
+    signature.derived.insert(signature.derived.begin(),
+                             {.name = "b",
+                              .rule = DerivedAxis::Rule::Sequences,
+                              .of = fmt::format("tensors.{}.0", packed->queries.name)});
   }
   signature.dropout = variant.hasDropout();
   signature.qOffset = variant.hasQOffset();
@@ -129,9 +131,11 @@ dsl::Bindings bindingsOf(const Variant &variant, const launch_sizes &sizes, cons
     bindings.queryLengths = &bindings.tensors.at(variant.queryLengths()->name);
   if (const std::optional<Sequences> &packed = variant.sequences()) {
     own[0].set(bindings.tensors.at(packed->queries.name), sizes.batch, sizes.query_length, bindings.queryLengths);
-    own[1].set(bindings.tensors.at(packed->keys.name), sizes.batch, sizes.key_length, bindings.keyLengths);
     bindings.queryLengths = &own[0].tensor;
-    bindings.keyLengths = &own[1].tensor;
+    if (packed->keys) {
+      own[1].set(bindings.tensors.at(packed->keys->name), sizes.batch, sizes.key_length, bindings.keyLengths);
+      bindings.keyLengths = &own[1].tensor;
+    }
   }
   return bindings;
 }

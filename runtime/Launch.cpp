@@ -181,6 +181,8 @@ public:
   Expected<void> checkTensors(Device device) const;
   Expected<void> bindScalars();
   Expected<void> bindValues(float defaultDropout);
+  /// Checks that all bounds of packed sequences, and operands with an axis of sequences, have the same number of them.
+  Expected<void> checkSequences() const;
   /// Computes the extents of derived axes from those of operands and captured tensors.
   void deriveExtents(int64_t multiprocessors);
   /// Checks a launch with paged K and V: the rows of the page table cover at most most_length keys, and K has at least
@@ -449,6 +451,25 @@ void Binding::deriveExtents(int64_t multiprocessors) {
         extents[axis.axis] = derivedExtent(axis, multiprocessors);
 }
 
+Expected<void> Binding::checkSequences() const {
+  const DerivedTable *first = nullptr;
+  for (const DerivedTable &axis : tables.derived) {
+    if (axis.rule != DerivedAxis::Rule::Sequences)
+      continue;
+    auto bounds = [&](const DerivedTable &of) {
+      return fmt::format("captured tensor '{}' has the bounds of {} sequences",
+                         tables.kernel.tensors[of.of.tensor].name, derivedExtent(of, 1));
+    };
+    first = first ? first : &axis;
+    if (const int64_t own = derivedExtent(axis, 1); own != derivedExtent(*first, 1))
+      return failure("{}, {}; pass the same number of bounds", bounds(*first), bounds(axis));
+    else if (holders[axis.axis] && extents[axis.axis] != own)
+      return failure("{}, {} has batch {}; pass bounds [batch + 1]", bounds(axis), holders[axis.axis]->name,
+                     extents[axis.axis]);
+  }
+  return {};
+}
+
 Expected<void> Binding::checkPages() const {
   for (const DerivedTable &axis : tables.derived) {
     if (axis.rule != DerivedAxis::Rule::Pages)
@@ -531,6 +552,7 @@ Expected<void> attune::packLaunch(const LaunchTables &tables, Device device, int
   RETURN_IF_ERROR(binding.bindValues(defaultDropout));
   RETURN_IF_ERROR(binding.bindScalars());
   RETURN_IF_ERROR(binding.checkTensors(device));
+  RETURN_IF_ERROR(binding.checkSequences());
   binding.deriveExtents(multiprocessors);
   RETURN_IF_ERROR(binding.checkPages());
   if (launcher_pack(&tables.kernel, &tables.image, &binding.problem, &packed) != result_ok)

@@ -421,10 +421,10 @@ static int index_outside(const tensor_table *tensor, int64_t extent, const index
     say("captured tensor '%s' has %ld element%s in dimension %d and is indexed by %s", tensor->name, extent,
         extent == 1 ? "" : "s", table->dim, table->text);
     say_greatest(&table->index, box, greatest);
-    say("; pass at least %ld, ", greatest + 1);
+    say("; pass at least %ld", greatest + 1);
     return may_clamp
-               ? fail(result_invalid, "or write clamped(%s) where reading the last element is meant", table->element)
-               : fail(result_invalid, "as its gradient has an element for each");
+               ? fail(result_invalid, ", or write clamped(%s) where reading the last element is meant", table->element)
+               : fail(result_invalid, ": each index has an element of its own");
   }
   if (least < 0 && is_reached(table, box, 0)) {
     say("captured tensor '%s' is indexed by %s in dimension %d, which begins at %ld", tensor->name, table->text,

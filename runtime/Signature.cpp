@@ -74,11 +74,12 @@ std::vector<OperandParam> attune::forwardOperands(DType dtype, int headDim, int 
   return operands;
 }
 
-void attune::packOperands(std::vector<OperandParam> &operands) {
+void attune::packOperands(std::vector<OperandParam> &operands, bool packsKeys) {
   for (OperandParam &operand : operands)
-    for (AxisParam &axis : operand.axes)
-      if (axis.name == "b")
-        axis = {"pack", 1};
+    if (packsKeys || std::ranges::find(operand.axes, "q", &AxisParam::name) != operand.axes.end())
+      for (AxisParam &axis : operand.axes)
+        if (axis.name == "b")
+          axis = {"pack", 1};
 }
 
 OperandParam attune::gradientOperand(const TensorParam &tensor) {

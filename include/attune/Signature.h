@@ -111,8 +111,9 @@ struct OperandParam {
 /// [page, hkv, slot, dv], with `pageSize` slots.
 std::vector<OperandParam> forwardOperands(DType dtype, int headDim, int headDimV, bool withLse = true,
                                           int pageSize = 0);
-/// Changes operands of a batch to those of packed sequences: [1, h, rows, ...] in place of [b, h, rows, ...].
-void packOperands(std::vector<OperandParam> &operands);
+/// Changes operands of a batch to those of packed sequences: [1, h, rows, ...] in place of [b, h, rows, ...]. Operands
+/// that have rows of keys alone are changed where `packsKeys`.
+void packOperands(std::vector<OperandParam> &operands, bool packsKeys);
 
 /// Declares a captured tensor of a kernel.
 struct TensorParam {

@@ -76,10 +76,12 @@ struct BlockPattern {
   bool operator==(const BlockPattern &) const = default;
 };
 
-/// Packed sequences: the rows of all sequences follow each other. Both tensors are i32 [B + 1] and ascend: sequence b consists of the rows of Q from queries[b] to queries[b + 1], and the rows of K and V
-/// from keys[b] to keys[b + 1].
+/// Packed sequences: the rows of all sequences follow each other. Both tensors are i32 [B + 1] and ascend. Sequence b
+/// has the rows of Q from queries[b] to queries[b + 1], and the rows of K and V from keys[b] to keys[b + 1]. Without
+/// `keys` only the rows of Q are packed, and K and V are those of a batch or in pages.
 struct Sequences {
-  TensorDecl queries, keys;
+  TensorDecl queries;
+  std::optional<TensorDecl> keys = {};
   bool operator==(const Sequences &) const = default;
 };
 
@@ -119,7 +121,8 @@ struct TextVariant {
   std::string keyLengths = {};   ///< name of the tensor of key lengths; an undeclared tensor is i32 of rank 1
   std::string queryLengths = {}; ///< name of the tensor of query lengths; likewise
   std::optional<Pages> pages = {};
-  /// Names of the tensors of the packed sequences' first queries and first keys; undeclared ones are i32 of rank 1.
+  /// Names of the tensors of the packed sequences' first queries and first keys; undeclared ones are i32 of rank 1. The
+  /// second is empty where the keys are not packed.
   std::optional<std::pair<std::string, std::string>> sequences = {};
   std::optional<Normaliser> normaliser = {}; ///< unset: softmax
 };
@@ -197,6 +200,10 @@ public:
   Variant &sequences(const Captured &queries, const Captured &keys,
                      std::source_location where = std::source_location::current());
 
+  /// Packed queries alone: K and V are [B, Hkv, Sk, ...], or in pages with .keyPages. Prompts and single tokens can thus
+  /// attend to their caches in one launch. With .keyLengths sequence b has the first keyLengths[b] keys of its cache.
+  Variant &sequences(const Captured &queries, std::source_location where = std::source_location::current());
+
   /// K and V are in pages of `size` keys (KeyPages). `pages` is i32 [B, N] and contains page numbers; Sk is N * size. A
   /// page number out of range is replaced by the nearest page. Entries after a sequence's end are not used.
   Variant &keyPages(const Captured &pages, int size, std::source_location where = std::source_location::current());
@@ -266,7 +273,7 @@ public:
   ///       "blocks": {"tensor": "pattern", "rows": 64, "columns": 64},
   ///       "keyLengths": "lengths",
   ///       "queryLengths": "new_tokens",
-  ///       "sequences": {"queries": "cu_q", "keys": "cu_k"},
+  ///       "sequences": {"queries": "cu_q", "keys": "cu_k"},  // "keys" may be left out
   ///       "keyPages": {"tensor": "pages", "size": 64},
   ///       "normaliser": "softmax",
   ///       "sink": "sinks",
@@ -296,6 +303,7 @@ private:
   Expr scoreSoFar() const;
   Variant &setScore(const Expr &result, std::source_location where);
   Variant &addMask(const Expr &result, std::source_location where);
+  Variant &setSequences(const Captured &queries, const Captured *keys, std::source_location where);
   std::optional<std::string> faultOfLengths(const char *what, const TensorDecl &decl,
                                             const std::optional<TensorDecl> &before) const;
   void setName(std::string name, std::source_location where);

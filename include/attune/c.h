@@ -106,7 +106,8 @@ typedef struct attune_text_variant {
   const char *query_lengths; /* a tensor of i32 [B]: the queries of each sequence; NULL: all have Sq */
   const char *key_pages;     /* a tensor of i32 [B, N]: page numbers of a paged cache; NULL: not paged */
   int page_size;             /* keys of a page */
-  /* Packed sequences: tensors of i32 [B + 1], where each begins among the rows of q and those of k; NULL: a batch. */
+  /* Packed sequences: tensors of i32 [B + 1], where each begins among the rows of q and those of k; NULL: a batch.
+     first_keys alone may be NULL: k and v are then of a batch, or in pages. */
   const char *first_queries, *first_keys;
 } attune_text_variant;
 static inline attune_text_variant attune_text_variant_init(void) {

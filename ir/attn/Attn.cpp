@@ -124,18 +124,22 @@ LogicalResult KeyPagesAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 Attribute SequencesAttr::parse(AsmParser &parser, Type) {
   std::string queries, keys;
-  if (parser.parseLess() || parser.parseKeywordOrString(&queries) || parser.parseComma() ||
-      parser.parseKeywordOrString(&keys) || parser.parseGreater())
+  if (parser.parseLess() || parser.parseKeywordOrString(&queries))
+    return {};
+  const bool hasKeys = succeeded(parser.parseOptionalComma());
+  if ((hasKeys && parser.parseKeywordOrString(&keys)) || parser.parseGreater())
     return {};
   Builder &builder = parser.getBuilder();
-  return get(parser.getContext(), builder.getStringAttr(queries), builder.getStringAttr(keys));
+  return get(parser.getContext(), builder.getStringAttr(queries), hasKeys ? builder.getStringAttr(keys) : StringAttr());
 }
 
 void SequencesAttr::print(AsmPrinter &printer) const {
   printer << "<";
   printer.printKeywordOrString(getQueries().getValue());
-  printer << ", ";
-  printer.printKeywordOrString(getKeys().getValue());
+  if (getKeys()) {
+    printer << ", ";
+    printer.printKeywordOrString(getKeys().getValue());
+  }
   printer << ">";
 }
 
@@ -378,10 +382,12 @@ static bool isByPlace(Value index, Region &region, unsigned head) {
 
 /// Verifies what goes with packed sequences.
 static LogicalResult verifySequences(AttentionOp op) {
-  if (op.getKeyPages() || op.getPattern() || op.getQOffset() || op.getQueryLengths() || !op.getSaves().empty())
-    return op.emitError(
-        "packed sequences go with no pages of keys, block pattern, query offset, query lengths or saved "
-        "values, which are of a batch; leave these out, or pad the sequences to a batch");
+  if (op.getPattern() || op.getQOffset() || op.getQueryLengths() || !op.getSaves().empty())
+    return op.emitError("packed sequences go with no block pattern, query offset, query lengths or saved values, which "
+                        "are of a batch; leave these out, or pad the sequences to a batch");
+  if (op.getKeyPages() && op.getSequencesAttr().getKeys())
+    return op.emitError("keys are packed and in pages; leave out one of them: with pages, pass the sequences of the "
+                        "queries alone");
   for (auto [region, of] : op.gradientRegions())
     for (auto add : region->getOps<AddGradientOp>())
       if (llvm::any_of(add.getIndices(),
@@ -406,13 +412,16 @@ static LogicalResult verifyKeys(AttentionOp op) {
     return op.emitOpError() << "key pages " << pages.getName() << " are not a captured i32 tensor of rank 2";
   if (SequencesAttr sequences = op.getSequencesAttr()) {
     for (StringAttr name : {sequences.getQueries(), sequences.getKeys()})
-      if (!isTable(name, 1))
+      if (name && !isTable(name, 1))
         return op.emitOpError() << "bounds of sequences " << name << " are not a captured i32 tensor of rank 1";
     if (failed(verifySequences(op)))
       return failure();
   }
-  if (op.getGradients() && (op.getKeyLengths() || op.getQueryLengths() || op.getKeyPages()))
-    return op.emitOpError("has lengths of sequences or pages of keys, of which there is no backward pass");
+  if (op.getGradients() && op.getKeyPages())
+    return op.emitOpError("has keys in pages, of which there is no backward pass");
+  if (!op.getPGrad().empty() && (op.getKeyLengths() || op.getQueryLengths()))
+    return op.emitOpError("has lengths of sequences beside regions of gradients; attn-differentiate makes them conditions "
+                          "of the mask");
   return success();
 }
 

@@ -96,13 +96,15 @@ def SequencesAttr : AttnAttr<"Sequences", "sequences"> {
   let description = [{
     Q, O and LSE are [1, h, row, ...], K and V [1, hkv, row, ...], with the rows of all sequences one after another.
     Sequence b of B consists of the rows of Q from `queries[b]` to `queries[b + 1]` and the rows of K and V from `keys[b]`
-    to `keys[b + 1]`, where both are captured i32 tensors [B + 1]. Positions, Sq and Sk count within a sequence.
+    to `keys[b + 1]`, where both are captured i32 tensors [B + 1]. Positions, Sq and Sk count within a sequence. Without
+    `keys` the rows of K and V are those of a batch, or in pages.
 
     ```mlir
     #attn.sequences<cu_q, cu_k>
+    #attn.sequences<cu_q>
     ```
   }];
-  let parameters = (ins "::mlir::StringAttr":$queries, "::mlir::StringAttr":$keys);
+  let parameters = (ins "::mlir::StringAttr":$queries, OptionalParameter<"::mlir::StringAttr">:$keys);
   let hasCustomAssemblyFormat = 1;
 }
 

@@ -433,8 +433,9 @@ Expected<OwningOpRef<ModuleOp>> attune::buildAttention(MLIRContext &context, con
   if (const std::optional<TensorDecl> &lengths = variant.queryLengths())
     properties.query_lengths = builder.getStringAttr(lengths->name);
   if (const std::optional<Sequences> &packed = variant.sequences())
-    properties.sequences = attn::SequencesAttr::get(&context, builder.getStringAttr(packed->queries.name),
-                                                    builder.getStringAttr(packed->keys.name));
+    properties.sequences =
+        attn::SequencesAttr::get(&context, builder.getStringAttr(packed->queries.name),
+                                 packed->keys ? builder.getStringAttr(packed->keys->name) : StringAttr());
   if (const std::optional<KeyPages> &pages = variant.keyPages())
     properties.key_pages = attn::KeyPagesAttr::get(&context, builder.getStringAttr(pages->tensor.name), pages->size);
   if (variant.hasDropout())

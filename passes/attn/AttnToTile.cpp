@@ -489,7 +489,7 @@ private:
     Value k0 = loop.getOrigin();
     Value kTile = copy(shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared), of.keys,
                        ValueRange{b, of.kvHead, k0}, keysRead, plan.getStages(), "k_tile");
-    if (op.getSequences()) // S is masked there
+    if (op.packsKeys()) // S is masked there
       kTile.getDefiningOp()->setAttr(tile::anyAfterLimitAttr, builder.getUnitAttr());
     Value s = product("s", scoreType, qTile, kTile);
     Value x = maskTile(savingScore(s, k0), k0, loop.getPartial());

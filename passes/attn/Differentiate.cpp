@@ -13,6 +13,9 @@
 // Integers and comparisons are piecewise constant and have no gradient. Gradients at kinks are PyTorch's: abs has the
 // gradient 0 at 0; a minimum or maximum of two equal values gives half of the gradient to each.
 //
+// Lengths of sequences become conditions of the mask, k < lengths[b]: the backward pass then loops over visible tiles, reads
+// rows up to the last visible one, and gives the rows after a sequence's end the gradient 0.
+//
 // ONE WEIGHT PER KEY. With row statistics (softmax) the weight of a key is w = p(x, base(m)) / divisor(m, l). The
 // backward pass evaluates the normaliser at m = LSE, where l is 1 (0 in a row without visible keys), and treats m as a
 // constant. NormaliserLaw.h states the laws under which this is correct; the op's normaliser is checked against them.
@@ -192,6 +195,7 @@ public:
   explicit Differentiator(attn::AttentionOp op) : op(op), tensors(op.getGradients()->getTensors()) {}
 
   LogicalResult run() {
+    maskLengths();
     if (!op.getNormaliser())
       writeSoftmax(op);
     if (failed(checkStatistics()))
@@ -210,6 +214,38 @@ public:
   }
 
 private:
+  /// Replaces lengths of sequences by conditions of the mask.
+  void maskLengths() {
+    const std::pair<StringAttr, unsigned> lengths[] = {{op.getQueryLengthsAttr(), 2}, {op.getKeyLengthsAttr(), 3}};
+    for (auto [name, coordinate] : lengths)
+      if (name)
+        maskAfter(name, coordinate);
+    op.removeQueryLengthsAttr();
+    op.removeKeyLengthsAttr();
+  }
+
+  /// Masks what the mask's argument number `coordinate` says is after the end of sequence b.
+  void maskAfter(StringAttr lengths, unsigned coordinate) {
+    OpBuilder builder(op.getContext());
+    const Location loc = op.getLoc();
+    Type i32 = builder.getI32Type();
+    Region &mask = op.getMask();
+    attn::YieldOp yield;
+    if (mask.empty()) {
+      builder.createBlock(&mask, {}, SmallVector<Type>(4, i32), SmallVector<Location>(4, loc));
+    } else {
+      yield = cast<attn::YieldOp>(mask.front().back());
+      builder.setInsertionPoint(yield);
+    }
+    Value length = attn::LoadOp::create(builder, loc, i32, lengths, mask.getArgument(0));
+    Value isBefore =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, mask.getArgument(coordinate), length);
+    if (yield)
+      yield->setOperand(0, arith::AndIOp::create(builder, loc, yield.getValue(), isBefore));
+    else
+      attn::YieldOp::create(builder, loc, isBefore);
+  }
+
   /// Checks that the backward pass computes the normaliser's gradients correctly.
   LogicalResult checkStatistics() {
     if (op.getGradients()->getLse() && !op.hasLse())

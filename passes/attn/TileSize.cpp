@@ -486,7 +486,7 @@ PlanRequest attune::planRequest(attn::AttentionOp op, StringRef arch, const Size
   request.deterministic = op.getGradients() && op.getGradients()->getDeterministic();
   if (op.getGradients())
     readGradients(op, request);
-  request.keyLengths = op.getKeyLengths() || op.getSequences() || hasEndOf(op, MaskAxis::Keys);
+  request.keyLengths = op.getKeyLengths() || op.packsKeys() || hasEndOf(op, MaskAxis::Keys);
   request.endsByHead = op.getGradients() && endsByHead(op, MaskAxis::Keys);
   request.queryLengths = op.getGradients() && (op.getSequences() || hasEndOf(op, MaskAxis::Queries));
   request.pageSize = op.getKeyPages() ? int64_t(op.getKeyPages()->getSize()) : 0;

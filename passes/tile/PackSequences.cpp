@@ -24,8 +24,11 @@
 // whole, and TMA can store them: the rows past the sequence's end belong to nobody. That holds for tiles without rows, too,
 // since a sequence's numbers of tiles of n rows, times n, are at most its rows of the workspace.
 //
-// A kernel without tiles of rows, which adds up the gradient of a captured tensor over all rows, takes the rows of all
-// sequences as those of one.
+// A kernel without an axis of sequences, which adds up the gradient of a captured tensor over all rows, takes the rows of
+// all sequences as those of one.
+//
+// Where only Q is packed, K and V keep their places in a batch or in pages, and the extent of k is a batch's. A kernel
+// whose blocks are tiles of such keys has the sequence in its grid, and searches for nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,21 +59,26 @@ public:
       : kernel(kernel), sequences(sequences), builder(kernel.getLoc(), kernel.getContext()) {}
 
   LogicalResult pack() {
-    for (auto axis : kernel.getGridAttr().getAsRange<tile::AxisAttr>())
+    bool hasSequence = false;
+    for (auto axis : kernel.getGridAttr().getAsRange<tile::AxisAttr>()) {
+      hasSequence |= axis.getName() == "b";
       if (isRows(axis.getName()))
         tiled = axis;
+    }
     if (failed(checkOps()))
       return failure();
-    if (!tiled) {
+    if (!tiled && !hasSequence) {
       packAsOne();
       return success();
     }
+    declareSequences();
     builder.setInsertionPointToStart(&kernel.getBody().front());
-    placeBlock();
+    tiled ? placeBlock() : takeSequence();
     kernel.walk([&](Operation *op) {
-      if (auto domain = dyn_cast<tile::DomainOp>(op))
-        emptyUnless(builder, domain, hasRows); // a tile without rows of its sequence loops over nothing
-      else if (auto element = dyn_cast<tile::ElementOp>(op))
+      if (auto domain = dyn_cast<tile::DomainOp>(op)) {
+        if (hasRows)
+          emptyUnless(builder, domain, hasRows); // a tile without rows of its sequence loops over nothing
+      } else if (auto element = dyn_cast<tile::ElementOp>(op))
         moveElement(element);
       else if (auto load = dyn_cast<tile::LoadOp>(op))
         moveTile(load);
@@ -90,20 +98,21 @@ private:
     Value begin, end, count;
   };
 
-  static bool isRows(StringRef axis) { return axis == "q" || axis == "k"; }
+  /// Whether the axis counts rows that are packed.
+  bool isRows(StringRef axis) const { return axis == "q" || (axis == "k" && sequences.getKeys()); }
 
   /// The operand of a view whose rows are those of sequences, or null.
-  static tile::OperandAttr packedOperand(Value view) {
+  tile::OperandAttr packedOperand(Value view) const {
     tile::OperandAttr operand = tile::operandOf(view);
     return operand && !operand.getAxes().empty() && operand.getAxes().front().getName() == "b" &&
-                   llvm::any_of(operand.getAxes(), [](tile::AxisAttr axis) { return isRows(axis.getName()); })
+                   llvm::any_of(operand.getAxes(), [&](tile::AxisAttr axis) { return isRows(axis.getName()); })
                ? operand
                : tile::OperandAttr();
   }
 
   /// The place of the axis of rows among an operand's axes.
-  static size_t rowDimension(tile::OperandAttr operand) {
-    return llvm::find_if(operand.getAxes(), [](tile::AxisAttr axis) { return isRows(axis.getName()); }) -
+  size_t rowDimension(tile::OperandAttr operand) const {
+    return llvm::find_if(operand.getAxes(), [&](tile::AxisAttr axis) { return isRows(axis.getName()); }) -
            operand.getAxes().begin();
   }
 
@@ -119,7 +128,7 @@ private:
     kernel.walk([&](Operation *op) {
       const bool isOther =
           isa<tile::ScatterOp, tile::LoadBlocksOp, tile::StoreBlocksOp, tile::GroupRowsOp, tile::PagedRowsOp>(op);
-      if (isOther && llvm::any_of(op->getOperands(), [](Value operand) {
+      if (isOther && llvm::any_of(op->getOperands(), [&](Value operand) {
             return isa<tile::ViewType>(operand.getType()) && packedOperand(operand);
           }))
         result = op->emitOpError("has no form for packed sequences");
@@ -172,18 +181,35 @@ private:
       return arith::MinSIOp::create(builder, arith::MaxSIOp::create(builder, element, least), all);
     };
     Value begin = at(subtract(numberPlus1, number(1)), number(0));
-    if (axis == tiled.getName())
+    if (isTiled(axis))
       begin = arith::SelectOp::create(builder, isBeforeFirst, number(0), begin);
     tile::named(begin, axis == "q" ? "first_query" : "first_key");
     Value end = at(arith::MinSIOp::create(builder, numberPlus1, B), begin);
-    if (axis == tiled.getName())
+    if (isTiled(axis))
       end = arith::SelectOp::create(builder, isAfterLast, all, end);
     tile::named(end, axis == "q" ? "queries_end" : "keys_end");
     return {begin, end, tile::named(subtract(end, begin), axis == "q" ? "own_queries" : "own_keys")};
   }
 
+  /// Whether the blocks of the grid are tiles of the axis's rows.
+  bool isTiled(StringRef axis) const { return tiled && tiled.getName() == axis; }
+
   std::string paddedAxis(StringRef axis, int64_t rows) { return (axis + "_by_" + Twine(rows)).str(); }
 
+  /// Takes the sequence from the grid.
+  void takeSequence() {
+    for (auto index : kernel.getBody().getOps<tile::BlockIndexOp>())
+      if (index.getAxis() == "b")
+        b = index;
+    if (!b)
+      b = tile::named(tile::BlockIndexOp::create(builder, builder.getI32Type(), "b"), "b");
+    builder.setInsertionPointAfter(b.getDefiningOp());
+    B = extent("b", "B");
+    numberPlus1 = tile::named(add(b, number(1)), "sequence_number");
+    body = numberPlus1.getDefiningOp()->getNextNode();
+  }
+
+  /// Finds the sequence, and the tile in it, of the block's number.
   void placeBlock() {
     const StringRef axis = tiled.getName();
     const int64_t size = tiled.getBy();
@@ -212,7 +238,11 @@ private:
     Value ownTiles = divide(add(own.count, number(size - 1)), size);
     Value within = arith::MinUIOp::create(builder, subtract(tile, first), ownTiles);
     row0 = tile::named(multiply(within, size), (axis + "0").str());
-    hasRows = tile::named(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, row0, own.count), "has_rows");
+    hasRows = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, row0, own.count);
+    if (!sequences.getKeys()) // rows of no sequence have no keys, neither those of a batch nor pages
+      for (Value isOfNone : {isBeforeFirst, isAfterLast})
+        hasRows = arith::SelectOp::create(builder, isOfNone, arith::ConstantIntOp::create(builder, 0, 1), hasRows);
+    tile::named(hasRows, "has_rows");
     for (tile::BlockIndexOp index : asked) {
       if (index.getAxis() != "b" && index.getAxis() != axis)
         continue;
@@ -345,12 +375,22 @@ private:
                                            builder.getStringAttr(attune::name(rule)), by, 1, builder.getStringAttr(of));
     if (llvm::is_contained(all, axis))
       return;
-    if (all.empty()) // the number of sequences comes first: that of rows is computed from it
-      all.push_back(tile::DerivedAxisAttr::get(
-          builder.getContext(), builder.getStringAttr("b"),
-          builder.getStringAttr(attune::name(DerivedAxis::Rule::Sequences)), 1, 1,
-          builder.getStringAttr(tile::tensorPrefix + sequences.getQueries().getValue() + ".0")));
     all.push_back(axis);
+    kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(all));
+  }
+
+  /// Declares the number of sequences. It comes first, because numbers of rows are computed from it. A launch checks that
+  /// the bounds of keys are of as many.
+  void declareSequences() {
+    auto sequencesOf = [&](StringRef name, StringAttr bounds) -> Attribute {
+      return tile::DerivedAxisAttr::get(builder.getContext(), builder.getStringAttr(name),
+                                        builder.getStringAttr(attune::name(DerivedAxis::Rule::Sequences)), 1, 1,
+                                        builder.getStringAttr(tile::tensorPrefix + bounds.getValue() + ".0"));
+    };
+    SmallVector<Attribute> all = {sequencesOf("b", sequences.getQueries())};
+    if (sequences.getKeys() && sequences.getKeys() != sequences.getQueries())
+      all.push_back(sequencesOf("key_sequences", sequences.getKeys()));
+    llvm::append_range(all, tile::derivedAxes(kernel));
     kernel->setAttr(tile::derivedAttr, builder.getArrayAttr(all));
   }
 
@@ -358,7 +398,7 @@ private:
     SmallVector<Attribute> operands;
     for (auto operand : kernel.getOperandsAttr().getAsRange<tile::OperandAttr>()) {
       SmallVector<tile::AxisAttr> axes(operand.getAxes());
-      if (llvm::any_of(axes, [](tile::AxisAttr axis) { return isRows(axis.getName()); }))
+      if (llvm::any_of(axes, [&](tile::AxisAttr axis) { return isRows(axis.getName()); }))
         for (tile::AxisAttr &axis : axes) {
           auto become = [&](StringRef name, int64_t size, int64_t by) {
             axis = tile::AxisAttr::get(builder.getContext(), builder.getStringAttr(name), size, by);
@@ -382,7 +422,8 @@ private:
       numberPlus1; ///< number of the sequence plus 1: 0 for the rows before the first one, B + 1 for those after the last
   Value B, isBeforeFirst, isAfterLast;
   Value b; ///< the number of the sequence, clamped to [0, B)
-  Value row0, hasRows;
+  Value row0;
+  Value hasRows; ///< whether the block's tile has rows of a sequence; null where the grid has no packed rows
   Operation *body = nullptr;             ///< the first op after those that find the block's sequence
   Rows queries, keys;                    ///< of the sequence; null until used
   Value workspaceQueries, workspaceKeys; ///< the first rows of the sequence in workspaces; null until used

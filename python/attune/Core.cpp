@@ -348,6 +348,10 @@ void bindVariants(nb::module_ &m) {
            [](Variant &v, const Declared &queries, const Declared &keys, const Where &where) {
              changed(v, where, [&](Variant &to) { to.sequences(queries.captured(), keys.captured()); });
            })
+      .def("sequences",
+           [](Variant &v, const Declared &queries, const Where &where) {
+             changed(v, where, [&](Variant &to) { to.sequences(queries.captured()); });
+           })
       .def("key_pages",
            [](Variant &v, const Declared &pages, int size, const Where &where) {
              changed(v, where, [&](Variant &to) { to.keyPages(pages.captured(), size); });

@@ -180,7 +180,8 @@ class Variant:
     key_lengths  int32 [B]: sequence b has so many of the Sk keys, and Sk in functions is its own length
     query_lengths  int32 [B], the same of the rows of q: rows of the results behind them are not written
     sequences    (queries, keys), each int32 [B + 1]: B packed sequences, of which b has the rows of q from queries[b] to queries[b + 1] and those of
-                 k and v from keys[b] to keys[b + 1]; q is [1, H, rows, D] then, and positions, Sq and Sk in functions are within the sequence
+                 k and v from keys[b] to keys[b + 1]; q is [1, H, rows, D] then, and positions, Sq and Sk in functions are within the sequence. queries
+                 alone: k and v are of a batch, or in pages
     key_pages    (pages, size): int32 [B, N], key k of sequence b lies in row k % size of page pages[b, k / size]; k and v of a call are
                  [pages, Hkv, size, D] (of any strides)
     name         an identifier, which the kernel carries
@@ -227,9 +228,10 @@ class Variant:
             captures.add((lengths,))
             getattr(self._core, what)(lengths.declared(), where)
         if sequences is not None:
-            if not (isinstance(sequences, tuple) and len(sequences) == 2):
-                fail("sequences must be (queries, keys): int32 arrays [B + 1] or attune.tensor(...), where each sequence begins, and the end", where)
-            bounds = [captured_tensor(what, given) for what, given in zip(("first_queries", "first_keys"), sequences)]
+            if isinstance(sequences, (tuple, list)) and len(sequences) != 2:
+                fail("sequences must be (queries, keys), or queries: int32 arrays [B + 1] or attune.tensor(...), where each sequence begins, and the end", where)
+            given = sequences if isinstance(sequences, (tuple, list)) else (sequences,)
+            bounds = [captured_tensor(what, bound) for what, bound in zip(("first_queries", "first_keys"), given)]
             captures.add(tuple(bounds))
             self._core.sequences(*[each.declared() for each in bounds], where)
         if key_pages is not None:

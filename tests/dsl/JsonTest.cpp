@@ -195,7 +195,12 @@ TEST_CASE("errors of JSON, to the letter") {
   Expected<Variant> again = Variant::fromJson(packed.toJson());
   REQUIRE(again);
   CHECK(again->canonical() == packed.canonical());
-  CHECK(fault(R"({"name": "v", "sequences": {"queries": "n"}})") == "json:1:28: error: /sequences/keys is missing");
+  const Variant queries = Variant("v").sequences(captured("first_q", i32, rank(1)));
+  again = Variant::fromJson(queries.toJson());
+  REQUIRE(again);
+  CHECK(again->canonical() == queries.canonical());
+  CHECK(queries.canonical() != Variant("v").canonical());
+  CHECK(fault(R"({"name": "v", "sequences": {"keys": "n"}})") == "json:1:28: error: /sequences/queries is missing");
   CHECK(fault(R"({"name": "v", "keyLengths": 3})") == "json:1:29: error: /keyLengths is 3, but must be a string");
   CHECK(fault(R"({"name": "v", "keyPages": {"tensor": "p"}})") == "json:1:27: error: /keyPages/size is missing");
   CHECK(fault(R"({"name": "v", "keyPages": {"tensor": "p", "size": "x"}})") ==

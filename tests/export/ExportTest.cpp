@@ -659,8 +659,8 @@ TEST_CASE("errors of an exported backward pass", "[fake][.]") {
   fails("grads.bias is null but has shape [2, 64, 64]; pass the address of its memory");
   s.problem.operands[dBias] = memory;
   s.problem.tensors[0].shape[1] = 32;
-  fails("captured tensor 'bias' has 32 elements in dimension 1 and is indexed by q, but Sq is 64; pass at least 64, as "
-        "its gradient has an element for each");
+  fails("captured tensor 'bias' has 32 elements in dimension 1 and is indexed by q, but Sq is 64; pass at least 64: "
+        "each index has an element of its own");
   s.problem.tensors[0].shape[1] = 64;
   s.problem.tensors[0].shape[0] = -1;
   fails("grads.bias has extent -1 in dimension 0; extents are at least 0");

@@ -312,8 +312,8 @@ TEST_CASE("a launch refuses gradients of another shape, and dense tensors that a
   CHECK(launch({2, 40, 50}, {80, 50}) ==
         "grads.t has shape [80, 50], captured tensor 't' has [2, 40, 50]; allocate it in the tensor's shape");
   CHECK(launch({2, 1, 50}, {2, 1, 50}) ==
-        "captured tensor 't' has 1 element in dimension 1 and is indexed by q, but Sq is 40; pass at least 40, as its "
-        "gradient has an element for each");
+        "captured tensor 't' has 1 element in dimension 1 and is indexed by q, but Sq is 40; pass at least 40: each "
+        "index has an element of its own");
 }
 
 TEST_CASE("gradients of captured tensors start from the text of each stage, and are the same") {

@@ -1,11 +1,14 @@
 //===- PackedCases.cpp - Packed sequences ------------------------------------===//
 //
 // Six sequences in the rows of one batch (makeCase): empty ones, one of a row, one without keys, and rows before the first
-// and after the last sequence.
+// and after the last sequence. Where the queries alone are packed, keys are those of a batch of six, in one piece or in
+// pages.
 //
 //===----------------------------------------------------------------------===//
 
 #include "tests/numerics/Cases.h"
+
+#include <fmt/format.h>
 
 using namespace attune;
 using namespace attune::tests;
@@ -20,6 +23,27 @@ struct Packed {
         .batch = 1, .heads = 4, .headsKv = 2, .queries = queries, .keys = keys, .headDim = dim, .headDimV = dimV};
     group.cases.push_back([=] {
       Case test = makeCase(label, variant, narrowFirst[(seed / 2) % 3], shape, seed);
+      test.layout.rowsBeforeHeads = seed % 3 != 0;
+      return test;
+    });
+  }
+
+  /// Packed queries, and caches of up to `keys` keys in pages of `pageSize`, 0 for rows in one piece.
+  void addCached(std::string label, Variant variant, int dim, int dimV, int64_t queries, int64_t keys, int pageSize,
+                 bool lengths) {
+    const uint64_t seed = group.cases.size() + 1;
+    variant.sequences(captured("first_queries", i32, rank(1)));
+    if (lengths)
+      variant.keyLengths(captured("lengths", i32, rank(1)));
+    if (pageSize) {
+      variant.keyPages(captured("pages", i32, rank(2)), pageSize);
+      keys = (keys + pageSize - 1) / pageSize * pageSize;
+    }
+    const Shape shape{
+        .batch = 6, .heads = 4, .headsKv = 2, .queries = queries, .keys = keys, .headDim = dim, .headDimV = dimV};
+    group.cases.push_back([=] {
+      Case test =
+          makeCase(fmt::format("{}, pages {}", label, pageSize), variant, narrowFirst[(seed / 2) % 3], shape, seed);
       test.layout.rowsBeforeHeads = seed % 3 != 0;
       return test;
     });
@@ -53,5 +77,12 @@ Group attune::tests::packedGroup() {
        std::vector<std::pair<int, int>>{{8, 8}, {40, 72}, {96, 96}, {136, 136}, {192, 128}, {256, 256}, {320, 64}})
     for (const auto &[label, variant] : {variants[0], variants[2]})
       all.add(label, variant, dim, dimV, 400, 410);
+  for (const auto &[label, variant] : variants)
+    for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {6, 300}, {333, 333}, {600, 450}})
+      for (auto [pageSize, lengths] : std::vector<std::pair<int, bool>>{{0, false}, {0, true}, {16, true}, {128, false}})
+        all.addCached(label, variant, queries % 2 ? 64 : 128, queries % 2 ? 64 : 128, queries, keys, pageSize, lengths);
+  for (auto [dim, dimV] : std::vector<std::pair<int, int>>{{40, 72}, {192, 128}, {256, 256}, {576, 512}})
+    for (int pageSize : {0, 32, 256})
+      all.addCached(variants[2].first, variants[2].second, dim, dimV, 400, 410, pageSize, /*lengths=*/true);
   return all.group;
 }

@@ -61,7 +61,8 @@ Case attune::tests::makeCase(std::string label, Variant variant, DType dtype, co
   auto shared = std::make_shared<const Variant>(std::move(variant));
   int64_t dv = shape.headDimV ? shape.headDimV : shape.headDim;
   reference::Problem problem;
-  problem.q = HostTensor::random(dtype, {shape.batch, shape.heads, shape.queries, shape.headDim}, seed * 100 + 1);
+  const int64_t rowBatch = shared->sequences() ? 1 : shape.batch;
+  problem.q = HostTensor::random(dtype, {rowBatch, shape.heads, shape.queries, shape.headDim}, seed * 100 + 1);
   problem.k = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDim}, seed * 100 + 2);
   problem.v = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, dv}, seed * 100 + 3);
   problem.seed = 0x123456789abcdefULL + seed;

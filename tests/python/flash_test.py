@@ -265,6 +265,46 @@ class Flash(unittest.TestCase):
         with self.assertRaisesRegex(attune.Error, "no backward pass"):
             at.flash_attn_with_kvcache(q.requires_grad_(), *caches, cache_seqlens=lengths, block_table=table)
 
+    def test_packed_queries_with_pages(self):
+        """Prompts and single tokens over a cache in pages, which sequences share; entries behind a length are no pages."""
+        size, pages = 16, 11
+        k_cache, v_cache = (torch.randn(pages, size, 2, columns, device=DEVICE) for columns in (D, 24))
+        table = torch.tensor([[3, 7, 0, -9], [10, 10 ** 6, -1, 7], [4, 5, 6, 2], [1, 3, 0, 0]], dtype=torch.int32, device=DEVICE)
+        used = torch.tensor([30, 3, 55, 20], dtype=torch.int32, device=DEVICE)
+        cu_q = torch.tensor([0, 9, 10, 10, 30], dtype=torch.int32, device=DEVICE)
+        q = torch.randn(33, H, D, device=DEVICE)
+        q[30:] = math.nan
+        slopes = torch.rand(4, H, device=DEVICE)
+        keys = [[cache[table[n, :-(-count // size)].long()].flatten(0, 1)[:count] for cache in (k_cache, v_cache)] for n, count in enumerate(used.tolist())]
+        for options in ({}, {"causal": True}, {"window": (7, 0)}, {"causal": True, "softcap": 4.0, "slopes": slopes}):
+            given = {{"window": "window_size", "slopes": "alibi_slopes"}.get(name, name): value for name, value in options.items()}
+            for dtype in (torch.int32, torch.int64):
+                got, lse, _ = at.flash_attn_varlen_func(q, k_cache, v_cache, cu_q.to(dtype), seqused_k=used.to(dtype), block_table=table.to(dtype),
+                                                        return_attn_probs=True, **given)
+                for n in range(4):
+                    rows = slice(cu_q[n], cu_q[n + 1])
+                    want, sums = dense(q[rows], *keys[n], **{**options, **({"slopes": slopes[n]} if "slopes" in options else {})})
+                    self.close(got[rows], want)
+                    self.close(lse[:, rows], sums)
+                self.assertTrue((got[30:] == 0).all() and (lse[:, 30:] == -math.inf).all())
+        cu_k = torch.nn.functional.pad(used.cumsum(0, dtype=torch.int32), (1, 0))
+        self.assertTrue(torch.equal(at.flash_attn_varlen_func(q, k_cache, v_cache, cu_q, cu_k, causal=True, block_table=table),
+                                    at.varlen_attn(q, k_cache, v_cache, cu_q, window_size=(-1, 0), enable_gqa=True, seqused_k=used, block_table=table)))
+
+        def mask_mod(b, h, q_idx, kv_idx):
+            return (kv_idx + b) % 3 != 1
+        mask = at.create_block_mask(mask_mod, None, None, 33, 4 * size, device=DEVICE)
+        got = at.flex_attention(q.transpose(0, 1)[None], *[x.transpose(1, 2) for x in (k_cache, v_cache)], block_mask=mask, enable_gqa=True, cu_seqlens_q=cu_q,
+                                key_lengths=used, block_table=table)
+        visible = (torch.arange(20, device=DEVICE) + 3) % 3 != 1
+        self.close(got[0, :, 10:30].transpose(0, 1), dense(q[10:30], *[x[visible] for x in keys[3]])[0])
+        compiled = torch.compile(lambda *x: at.flash_attn_varlen_func(*x, causal=True, seqused_k=used, block_table=table), fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(compiled(q, k_cache, v_cache, cu_q), at.flash_attn_varlen_func(q, k_cache, v_cache, cu_q, causal=True, seqused_k=used,
+                                                                                                  block_table=table)))
+        with self.assertRaisesRegex(attune.Error, "cu_seqlens_k is given with block_table"):
+            at.flex_attention(q.transpose(0, 1)[None], *[x.transpose(1, 2) for x in (k_cache, v_cache)], enable_gqa=True, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k,
+                              block_table=table)
+
     def test_compile(self):
         q, k, v, cu_q, cu_k = packed([9, 31], [9, 31])
 
@@ -382,7 +422,10 @@ class Flash(unittest.TestCase):
                  (ValueError, "no sequence", (q, k, v, cu_q[:1], cu_k[:1]), {}),
                  (ValueError, "alibi_slopes has shape", (q, k, v, cu_q, cu_k), {"alibi_slopes": torch.ones(3, device=DEVICE)}),
                  (ValueError, "seqused_k", (q, k, v, cu_q, cu_k), {"seqused_k": cu_k}),
-                 (attune.Error, "block_table", (q, k[None], v[None], cu_q, cu_k), {"block_table": cu_k}),
+                 (ValueError, "k has shape .*, but must have 4 dimensions", (q, k, v, cu_q), {"block_table": cu_k[None]}),
+                 (ValueError, "without seqused_k and cu_seqlens_k", (q, k[None], v[None], cu_q), {"block_table": cu_k[None]}),
+                 (ValueError, r"block_table is torch.int32 of shape \[3\], but", (q, k[None], v[None], cu_q, cu_k), {"block_table": cu_k}),
+                 (attune.Error, "no backward pass", (q, k[None, :32], v[None, :32], cu_q, cu_k), {"block_table": cu_k[:2, None]}),
                  (attune.Error, "return_attn_probs", (q, k, v, cu_q, cu_k), {"dropout_p": 0.1, "return_attn_probs": True}))
         for kind, text, args, options in wrong:
             with self.assertRaisesRegex(kind, text):

@@ -402,8 +402,31 @@ class Numerics(unittest.TestCase):
             attune.Variant(key_pages=(table, 20))
         with self.assertRaisesRegex(attune.Error, "key_pages must be"):
             attune.Variant(key_pages=table)
-        with self.assertRaisesRegex(attune.Error, "have no backward pass"):
+        with self.assertRaisesRegex(attune.Error, "keys in pages have no backward pass"):
             attune.compile(variant, head_dim=D, gradients=[], **CPU)
+
+    def test_gradients_of_lengths(self):
+        """Each sequence as a call of its own; rows behind its end have gradient 0, whatever is there."""
+        lengths, rows = np.array([SK - 6, 5], np.int32), np.array([7, SQ], np.int32)
+        q, k, v, do = inputs()
+        for b in range(B):
+            for x, n in (q, rows[b]), (do, rows[b]), (k, lengths[b]), (v, lengths[b]):
+                x[b, :, n:] = np.nan
+        variant = attune.Variant(mask=attune.causal_bottom_right(), key_lengths=attune.tensor("lengths", "i32", 1), query_lengths=attune.tensor("rows", "i32", 1))
+        kernel = attune.compile(variant, head_dim=D, gradients=[], **CPU)
+        o, lse = kernel(q, k, v, return_lse=True, lengths=lengths, rows=rows)
+        for b in range(B):
+            o[b, :, rows[b]:] = lse[b, :, rows[b]:] = np.nan
+        made = kernel.backward(q, k, v, o, lse, do, lengths=lengths, rows=rows)
+        own = attune.compile(attune.Variant(mask=attune.causal_bottom_right()), head_dim=D, gradients=[], **CPU)
+        for b in range(B):
+            n, m = rows[b], lengths[b]
+            of = [np.ascontiguousarray(x[b:b + 1, :, :count]) for x, count in ((q, n), (k, m), (v, m), (do, n))]
+            expected, expected_lse = own(*of[:3], return_lse=True)
+            gradients = own.backward(*of[:3], expected, expected_lse, of[3])
+            for got, want, count in ((made.dq, gradients.dq, n), (made.dk, gradients.dk, m), (made.dv, gradients.dv, m)):
+                self.near(got[b:b + 1, :, :count], want)
+                self.assertTrue((got[b, :, count:] == 0).all())
 
     def test_packed_sequences(self):
         """Each sequence as a call of its own, forward and backward; rows of no sequence are 0."""
@@ -427,14 +450,44 @@ class Numerics(unittest.TestCase):
             for got, x, among in ((made.dq, gradients.dq, rows), (made.dk, gradients.dk, keys), (made.dv, gradients.dv, keys)):
                 self.near(got[:, :, among], x)
         self.assertTrue((o[:, :, outside] == 0).all() and (lse[:, :, outside] == -np.inf).all() and (made.dq[:, :, outside] == 0).all())
-        with self.assertRaisesRegex(attune.Error, "sequences must be \\(queries, keys\\)"):
-            attune.Variant(sequences=bounds[0])
-        with self.assertRaisesRegex(attune.Error, "packed sequences go with no pages of keys, block pattern, query offset"):
+        with self.assertRaisesRegex(attune.Error, "sequences must be \\(queries, keys\\), or queries"):
+            attune.Variant(sequences=(*bounds, bounds[0]))
+        with self.assertRaisesRegex(attune.Error, "captured tensor 'first_q' has the bounds of 4 sequences, captured tensor 'first_k' has the bounds of 3"):
+            kernel(q, k, v, first_q=first_q, first_k=first_k[:-1])
+        with self.assertRaisesRegex(attune.Error, "packed sequences go with no block pattern, query offset"):
             attune.compile(attune.Variant(sequences=bounds, q_offset=True), head_dim=D, **CPU)
         with self.assertRaisesRegex(attune.Error, "packed sequences do not take a mask whose visible tiles follow from \"ids.q\""):
             attune.compile(attune.Variant(mask=attune.documents(attune.tensor("ids", "i32")), sequences=bounds), head_dim=D, **CPU)
         with self.assertRaisesRegex(attune.Error, "q has batch 2, the kernel was compiled for 1"):
             kernel(*inputs()[:3], first_q=first_q, first_k=first_k)
+
+    def test_packed_queries_and_a_cache(self):
+        """Prompts and single tokens beside caches of a batch, and in pages."""
+        page, first_q, lengths = 16, np.array([1, 8, 8, 9, SQ - 1], np.int32), np.array([21, 5, 40, 30], np.int32)
+        q = inputs()[0][:1]
+        rng = np.random.default_rng(4)
+        k, v = (rng.standard_normal((4, HKV, 48, D)).astype(np.float32) for _ in range(2))
+        for b in range(4):
+            k[b, :, lengths[b]:] = v[b, :, lengths[b]:] = np.nan
+        table = rng.permutation(12).reshape(4, 3).astype(np.int32)
+        pages = [np.ascontiguousarray(x.reshape(4, HKV, 3, page, D).transpose(0, 2, 1, 3, 4).reshape(12, HKV, page, D)[np.argsort(table.ravel())]) for x in (k, v)]
+        options = {"mask": attune.causal_bottom_right(), "sequences": attune.tensor("first_q", "i32"), "key_lengths": attune.tensor("lengths", "i32")}
+        own = attune.compile(attune.Variant(mask=attune.causal_bottom_right()), head_dim=D, **CPU)
+        for variant, keys, given in ((attune.Variant(**options), (k, v), {}), (attune.Variant(**options, key_pages=(table, page)), pages, {})):
+            kernel = attune.compile(variant, head_dim=D, **CPU)
+            o, lse = kernel(q, *keys, return_lse=True, first_q=first_q, lengths=lengths, **given)
+            outside = np.ones(SQ, bool)
+            for b in range(4):
+                rows, n = slice(first_q[b], first_q[b + 1]), lengths[b]
+                outside[rows] = False
+                want, want_lse = own(*[np.ascontiguousarray(x) for x in (q[:, :, rows], k[b:b + 1, :, :n], v[b:b + 1, :, :n])], return_lse=True)
+                self.near(o[:, :, rows], want)
+                self.near(lse[:, :, rows], want_lse)
+            self.assertTrue((o[:, :, outside] == 0).all() and (lse[:, :, outside] == -np.inf).all())
+        with self.assertRaisesRegex(attune.Error, "captured tensor 'first_q' has the bounds of 4 sequences, k has batch 3"):
+            attune.compile(attune.Variant(**options), head_dim=D, **CPU)(q, k[:3], v[:3], first_q=first_q, lengths=lengths)
+        with self.assertRaisesRegex(attune.Error, "keys are packed and in pages"):
+            attune.compile(attune.Variant(sequences=(options["sequences"],) * 2, key_pages=(table, page)), head_dim=D, **CPU)
 
     def test_lengths_of_one_kernel(self):
         kernel = attune.compile(attune.Variant(mask=attune.causal()), head_dim=D, **CPU)

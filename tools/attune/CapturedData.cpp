@@ -37,16 +37,21 @@ static std::optional<MadeTensor> builtinDefault(const Request &request, const Te
         return MadeTensor{{shape.heads}};
   const bool isLengths =
       request.variant && request.variant->keyLengths() && request.variant->keyLengths()->name == param.name;
+  const std::optional<Sequences> packed = request.variant ? request.variant->sequences() : std::nullopt;
+  static constexpr int64_t sixteenths[] = {0, 1, 1, 5, 7, 16}; // of packed keys; the second sequence is empty
+  const int64_t batch = packed && packed->keys ? std::ssize(sixteenths) - 1 : shape.batch;
   if (isLengths && param.rank == 1)
-    return MadeTensor{{shape.batch},
-                      [shape](int64_t b) { return double(shape.keys - shape.keys * b / (2 * shape.batch)); }};
+    return MadeTensor{{batch}, [=](int64_t b) { return double(shape.keys - shape.keys * b / (2 * batch)); }};
   if (request.variant && request.variant->queryLengths() && request.variant->queryLengths()->name == param.name)
     return MadeTensor{{shape.batch},
                       [shape](int64_t b) { return double(b ? std::min<int64_t>(shape.queries, 1) : shape.queries); }};
-  if (const std::optional<Sequences> packed = request.variant ? request.variant->sequences() : std::nullopt;
-      packed && param.rank == 1 && (packed->queries.name == param.name || packed->keys.name == param.name)) {
+  if (packed && param.rank == 1 &&
+      (packed->queries.name == param.name || (packed->keys && packed->keys->name == param.name))) {
     const int64_t rows = packed->queries.name == param.name ? shape.queries : shape.keys;
-    static constexpr int64_t sixteenths[] = {0, 1, 1, 5, 7, 16}; // the second sequence is empty
+    if (!packed->keys) // unlike lengths, one after another: half of what is left
+      return MadeTensor{{shape.batch + 1}, [=](int64_t b) {
+                          return double(b == shape.batch ? rows : rows - (rows >> std::min<int64_t>(b, 62)));
+                        }};
     return MadeTensor{{std::ssize(sixteenths)}, [=](int64_t i) { return double(rows * sixteenths[i] / 16); }};
   }
   if (const std::optional<KeyPages> pages = request.variant ? request.variant->keyPages() : std::nullopt;

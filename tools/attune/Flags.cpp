@@ -51,7 +51,8 @@ static void addSequences(CLI::App &group, Flags &flags) {
   group.add_flag("--packed", flags.sequences,
                  "q, k and v hold the rows of several sequences one after another, which begin where the captured "
                  "tensors first_queries and first_keys say, i32[B + 1]; without data by --tensor a run has five of "
-                 "unlike lengths, one of them empty");
+                 "unlike lengths, one of them empty. With --paged only q is packed, and B of --shape is the number of "
+                 "sequences");
 }
 
 /// Parameters of built-in variants, which go to `values`.

@@ -81,7 +81,7 @@ static Result<Variant> textVariant(const Flags &flags, const std::vector<TensorD
   if (flags.newTokens)
     text.queryLengths = "new_tokens";
   if (flags.sequences)
-    text.sequences = {"first_queries", "first_keys"};
+    text.sequences = {"first_queries", flags.pageSize ? "" : "first_keys"};
   if (flags.pageSize)
     text.pages = {"pages", *flags.pageSize};
   Expected<Variant> variant = Variant::parse("custom", text);
@@ -156,7 +156,8 @@ static Result<Variant> extend(Variant variant, const Flags &flags, const std::ve
   if (flags.newTokens && !variant.queryLengths())
     variant.queryLengths(table("new_tokens", 1));
   if (flags.sequences && !variant.sequences())
-    variant.sequences(table("first_queries", 1), table("first_keys", 1));
+    flags.pageSize || variant.keyPages() ? variant.sequences(table("first_queries", 1))
+                                         : variant.sequences(table("first_queries", 1), table("first_keys", 1));
   if (flags.pageSize && variant.keyPages() != KeyPages{table("pages", 2).decl(), *flags.pageSize})
     variant.keyPages(table("pages", 2), *flags.pageSize);
   if (variant.error())

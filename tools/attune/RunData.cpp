@@ -19,6 +19,11 @@ bool hasOperand(const KernelSignature &signature, std::string_view name) {
   return std::ranges::find(signature.operands, name, &OperandParam::name) != signature.operands.end();
 }
 
+/// The batch of Q and O: 1 where all sequences' rows of Q are packed.
+int64_t queryBatch(const Request &request, const Shape &shape) {
+  return request.variant && request.variant->sequences() ? 1 : shape.batch;
+}
+
 std::vector<int64_t> savedSizes(const OperandParam &operand, const Shape &shape) {
   const auto sizes = savedShape(operand, shape.batch, shape.heads, shape.queries, shape.keys);
   return {sizes.begin(), sizes.end()};
@@ -27,10 +32,11 @@ std::vector<int64_t> savedSizes(const OperandParam &operand, const Shape &shape)
 /// Everything whose size follows from the shape and that makeTensor does not check, before any of it is allocated.
 Expected<void> checkMemory(const RunFlags &flags, const Request &request, const KernelSignature &signature, bool given,
                            const Shape &shape, const std::map<std::string, HostTensor> &tensors) {
-  const std::array<int64_t, 4> q = {shape.batch, shape.heads, shape.queries, shape.headDim},
+  const int64_t rowBatch = queryBatch(request, shape);
+  const std::array<int64_t, 4> q = {rowBatch, shape.heads, shape.queries, shape.headDim},
                                k = {shape.batch, shape.headsKv, shape.keys, shape.headDim},
                                v = {shape.batch, shape.headsKv, shape.keys, shape.headDimV},
-                               o = {shape.batch, shape.heads, shape.queries, shape.headDimV};
+                               o = {rowBatch, shape.heads, shape.queries, shape.headDimV};
   const bool checks = !flags.noCheck && request.variant;
   const uint64_t inputs = given ? 0 : byteSize(signature.dtype);
   reference::MemoryNeed need;
@@ -73,7 +79,7 @@ Expected<void> checkMemory(const RunFlags &flags, const Request &request, const 
 
 /// Keys behind the lengths of sequences hold NaN, and pages hold the others.
 Expected<void> placeKeys(const RunFlags &flags, const Request &request, RunData &data) {
-  if (!request.variant)
+  if (!request.variant || (request.variant->sequences() && request.variant->sequences()->keys))
     return {};
   const std::optional<TensorDecl> &lengths = request.variant->keyLengths();
   const HostTensor *ofKeys = lengths ? &data.tensors.at(lengths->name) : nullptr;
@@ -158,6 +164,7 @@ Result<std::optional<RunData>> attune::cli::readInputs(const RunFlags &flags) {
 Expected<void> attune::cli::fillData(const RunFlags &flags, const Request &request, const KernelSignature &signature,
                                      bool given, RunData &data) {
   const Shape &shape = data.shape;
+  const int64_t rowBatch = queryBatch(request, shape);
   DType dtype = signature.dtype;
   uint64_t number = 10;
   const std::optional<KeyPages> pages = request.variant ? request.variant->keyPages() : std::nullopt;
@@ -179,15 +186,15 @@ Expected<void> attune::cli::fillData(const RunFlags &flags, const Request &reque
       if (tensor->dtype != dtype)
         *tensor = tensor->converted(dtype);
   } else {
-    data.q = HostTensor::random(dtype, {shape.batch, shape.heads, shape.queries, shape.headDim}, flags.seed * 1000 + 1);
+    data.q = HostTensor::random(dtype, {rowBatch, shape.heads, shape.queries, shape.headDim}, flags.seed * 1000 + 1);
     data.k = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDim}, flags.seed * 1000 + 2);
     data.v = HostTensor::random(dtype, {shape.batch, shape.headsKv, shape.keys, shape.headDimV}, flags.seed * 1000 + 3);
   }
   if (Expected<void> placed = placeKeys(flags, request, data); !placed)
     return placed;
-  data.o = HostTensor::zeros(dtype, {shape.batch, shape.heads, shape.queries, shape.headDimV});
+  data.o = HostTensor::zeros(dtype, {rowBatch, shape.heads, shape.queries, shape.headDimV});
   data.hasLse = hasOperand(signature, "lse");
-  data.lse = HostTensor::zeros(DType::F32, {shape.batch, shape.heads, data.hasLse ? shape.queries : 0});
+  data.lse = HostTensor::zeros(DType::F32, {rowBatch, shape.heads, data.hasLse ? shape.queries : 0});
   data.poisonResults();
   if (hasOperand(signature, "do")) {
     for (auto [name, like] : {std::pair("dq", &data.q), std::pair("dk", &data.k), std::pair("dv", &data.v)})

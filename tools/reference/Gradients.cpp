@@ -393,8 +393,9 @@ static Expected<GradientValues> gradientsOfPacked(const BackwardProblem &problem
     return values;
   GradientValues result;
   result.q = packed(batch.queries, std::move(values->q));
-  result.k = packed(batch.keys, std::move(values->k));
-  result.v = packed(batch.keys, std::move(values->v));
+  auto ofKeys = [&](GradientOf &of) { return batch.keys ? packed(*batch.keys, std::move(of)) : std::move(of); };
+  result.k = ofKeys(values->k);
+  result.v = ofKeys(values->v);
   result.tensors = std::move(values->tensors);
   result.forward = packed(batch, std::move(values->forward));
   return result;

@@ -59,11 +59,14 @@ Expected<std::optional<Unpacked>> unpacked(const Problem &problem) {
   if (!problem.variant || problem.variant->error() || !problem.variant->sequences())
     return std::optional<Unpacked>();
   const Sequences &sequences = *problem.variant->sequences();
-  if (problem.q.shape.size() != 4 || problem.k.shape.size() != 4 || problem.q.shape[0] != 1 || problem.k.shape[0] != 1)
+  if (problem.q.shape.size() != 4 || problem.k.shape.size() != 4 || problem.q.shape[0] != 1 ||
+      (sequences.keys && problem.k.shape[0] != 1))
     return Error{"packed sequences need q, k and v with a batch of 1"};
   if (problem.wantKeep)
     return Error{"the reference does not tell what dropout keeps of packed sequences"};
-  for (const TensorDecl *decl : {&sequences.queries, &sequences.keys}) {
+  for (const TensorDecl *decl : {&sequences.queries, sequences.keys ? &*sequences.keys : nullptr}) {
+    if (!decl)
+      continue;
     auto found = problem.tensors.find(decl->name);
     if (found == problem.tensors.end())
       return Error{"tensor " + decl->name + " is not bound"};
@@ -71,23 +74,26 @@ Expected<std::optional<Unpacked>> unpacked(const Problem &problem) {
         found->second.shape != problem.tensors.at(sequences.queries.name).shape)
       return Error{"bounds " + decl->name + " must be i32 [B + 1], as those of the queries"};
   }
-  PackedRows queries(problem.tensors.at(sequences.queries.name), problem.q.shape[2]),
-      keys(problem.tensors.at(sequences.keys.name), problem.k.shape[2]);
+  PackedRows queries(problem.tensors.at(sequences.queries.name), problem.q.shape[2]);
+  std::optional<PackedRows> keys;
+  if (sequences.keys)
+    keys.emplace(problem.tensors.at(sequences.keys->name), problem.k.shape[2]);
   // The same variant, with lengths in place of the bounds.
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(problem.variant->toJson());
   json.erase("sequences");
   const HostTensor *most = nullptr;
   if (json.contains("keyLengths"))
     most = &problem.tensors.at(json["keyLengths"].get<std::string>());
-  json["keyLengths"] = "own_keys_";
+  if (keys)
+    json["keyLengths"] = "own_keys_";
   json["queryLengths"] = "own_queries_";
   Expected<Variant> variant = Variant::fromJson(json.dump());
   if (!variant)
     return variant.error();
   Problem batch{.variant = nullptr,
                 .q = queries.unpack(problem.q),
-                .k = keys.unpack(problem.k),
-                .v = keys.unpack(problem.v),
+                .k = keys ? keys->unpack(problem.k) : problem.k,
+                .v = keys ? keys->unpack(problem.v) : problem.v,
                 .tensors = problem.tensors,
                 .scalars = problem.scalars,
                 .scale = problem.scale,
@@ -95,7 +101,8 @@ Expected<std::optional<Unpacked>> unpacked(const Problem &problem) {
                 .seed = problem.seed,
                 .offset = problem.offset,
                 .threads = problem.threads};
-  batch.tensors["own_keys_"] = keys.lengths(most);
+  if (keys)
+    batch.tensors["own_keys_"] = keys->lengths(most);
   batch.tensors["own_queries_"] = queries.lengths();
   return std::optional<Unpacked>(Unpacked{std::move(*variant), std::move(batch), std::move(queries), std::move(keys)});
 }

@@ -37,7 +37,8 @@ private:
 struct Unpacked {
   Variant variant;
   Problem problem; ///< `variant` is set by whoever has this in its place
-  PackedRows queries, keys;
+  PackedRows queries;
+  std::optional<PackedRows> keys; ///< nothing where K and V are of a batch
 };
 /// Nothing where the variant has a batch. Errors: bounds that are missing or of another dtype or rank, a batch of q or k
 /// other than 1.

@@ -98,8 +98,26 @@ std::vector<Feature> features() {
              .keyLengths(tensor("n", i32, 1))
              .queryLengths(tensor("m", i32, 1));
        }},
+      {"gradients of such sequences",
+       [=] {
+         return Variant("trained")
+             .mask(causalBottomRight())
+             .keyLengths(tensor("n", i32, 1))
+             .queryLengths(tensor("m", i32, 1));
+       },
+       {.dtype = bf16, .headDim = 64, .gradients = Gradients{}, .backward = true}},
+      {"packed sequences",
+       [=] { return Variant("packed").mask(causal()).sequences(tensor("first_q", i32, 1), tensor("first_k", i32, 1)); }},
       {"K and V in pages",
        [=] { return Variant("paged").keyLengths(tensor("lengths", i32, 1)).keyPages(tensor("pages", i32, 2), 64); }},
+      {"packed queries with K and V in pages",
+       [=] {
+         return Variant("mixed")
+             .mask(causalBottomRight())
+             .sequences(tensor("first_q", i32, 1))
+             .keyLengths(tensor("lengths", i32, 1))
+             .keyPages(tensor("pages", i32, 2), 64);
+       }},
       {".precise()", [] { return Variant("precise").precise().score(attune::softcap(30)); }},
       {".qOffset()", [] { return Variant("offset").qOffset().mask(causal()); }},
   };
@@ -115,8 +133,6 @@ std::vector<Feature> refusals() {
          return Variant("factor").score([&](Score s, Index, Index, Index, Index) { return s * factor(); });
        },
        {.dtype = bf16, .headDim = 64, .gradients = Gradients{.tensors = {"factor"}}, .backward = true}},
-      {"gradients of sequences with lengths of their own",
-       [] { return Variant("lengths").keyLengths(captured("lengths", i32, rank(1))); }, trained},
       {"gradients of keys in pages", [] { return Variant("paged").keyPages(captured("pages", i32, rank(2)), 64); },
        trained},
   };

@@ -51,7 +51,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     cu_seqlens_q    int32 or int64 [N + 1], for a batch of 1: N packed sequences, of which number n has the rows of query from cu_seqlens_q[n] to
                     cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other. Rows of all must be finite where the
                     functions read tensors
-    cu_seqlens_k    the same of the keys, without it those of the rows
+    cu_seqlens_k    the same of the keys, without it those of the rows. With block_table, [N, pages], keys are in pages, and key_lengths [N] says how many
 
     Nested tensors [B, H, j, E] of the jagged layout are packed sequences, too; what it returns is nested then.
 
@@ -73,13 +73,18 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
             raise ValueError("query is nested, and cu_seqlens are given, too; leave them out")
         (query, key, value), cu_seqlens_q, cu_seqlens_k = jagged(query, key, value)
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
-        _check_packed(query, blocks, key_lengths, query_lengths, block_table)
-        score_mod, mask_mod, bounds = packed(score_mod, mask_mod, cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, query.shape[2])
-        block_mask, own = None, Own(sink=sink, **bounds)
+        _check_packed(query, blocks, key_lengths, query_lengths, cu_seqlens_k, block_table)
+        if block_table is None:
+            score_mod, mask_mod, bounds = packed(score_mod, mask_mod, cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, query.shape[2])
+            own = Own(sink=sink, **bounds)
+        else:
+            check_bounds(cu_seqlens_q, key_lengths)
+            own = own._replace(first_queries=cu_seqlens_q)
+        block_mask = None
     try:
         output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, own)
     except Error as error:
-        if own.first_queries is None or "packed sequences do not take a mask" not in str(error):
+        if own.first_keys is None or "packed sequences do not take a mask" not in str(error):
             raise
         score_mod, mask_mod = by_rows(score_mod, mask_mod, own.first_queries, own.first_keys, query.shape[2])
         output, lse = _attend(query, key, value, score_mod, mask_mod, None, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, Own(sink=sink))
@@ -105,7 +110,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         if attn_mask is not None:
             fail("attn_mask is given with nested tensors; write the mask as a mask_mod of flex_attention, which sees places within a sequence")
         rows, cu_q, cu_k = jagged(query, key, value)
-        check_bounds(cu_q, cu_k, None)
+        check_bounds(cu_q, None, cu_k)
         output, _ = _attend(*rows, None, _causal if is_causal else None, None, enable_gqa, scale, dropout_p, False, False, None,
                             Own(first_queries=cu_q, first_keys=cu_k))
         return nested(output, query)
@@ -128,14 +133,14 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
                    Own(attn_mask=attn_mask, key_lengths=key_lengths, query_lengths=query_lengths))[0]
 
 
-def _check_packed(query, blocks, key_lengths, query_lengths, block_table):
+def _check_packed(query, blocks, key_lengths, query_lengths, cu_k, block_table):
     if query.dim() != 4 or query.shape[0] != 1:
         raise ValueError(f"query has shape {list(query.shape)}, but with cu_seqlens must have a batch of 1: [1, H, T, E]")
     if blocks is not None:
         fail("block_mask is PyTorch's, whose blocks are not of packed sequences; make it by attune.torch.create_block_mask")
-    if block_table is not None:
-        fail("block_table is not supported with cu_seqlens; gather the pages into key and value, or pad query to a batch of sequences with query_lengths")
-    if key_lengths is not None or query_lengths is not None:
+    if block_table is not None and cu_k is not None:
+        fail("cu_seqlens_k is given with block_table, whose pages hold the keys of each sequence; give their numbers as key_lengths")
+    if query_lengths is not None or (key_lengths is not None and block_table is None):
         fail("key_lengths and query_lengths are given with cu_seqlens, which say the lengths; leave them out, or hide keys in mask_mod by their place")
 
 
@@ -288,7 +293,7 @@ def _definition(call, scale):
     """The Definition for these arguments, which are checked. `scale` is a constant, None or RUNTIME."""
     query, key, value, _, _, block_mask, enable_gqa, _, dropout, normaliser, (blocks, attn_mask, sink, *lengths, first_queries, _, block_table) = call
     sequences = query.shape[0] if first_queries is None else first_queries.shape[0] - 1
-    _check(query, key, value, enable_gqa, block_table)
+    _check(query, key, value, sequences, enable_gqa, block_table)
     for what, given in zip(("key_lengths", "query_lengths"), lengths):
         if given is not None and (given.dtype not in (torch.int32, torch.int64) or tuple(given.shape) != (sequences,)):
             raise ValueError(f"{what} is {given.dtype} of shape {list(given.shape)}, but must be int32 or int64 of shape [{sequences}]: a length for each sequence")
@@ -320,7 +325,7 @@ def _fitted(query, key, value, is_paged):
     return query, key, value
 
 
-def _check(query, key, value, enable_gqa, block_table):
+def _check(query, key, value, sequences, enable_gqa, block_table):
     for tensor, what in ((query, "query"), (key, "key"), (value, "value")):
         check_kind(tensor, what)
     shapes = query.shape, key.shape, value.shape
@@ -336,8 +341,8 @@ def _check(query, key, value, enable_gqa, block_table):
             raise ValueError(f"query and key have {heads} and {key_heads} heads, but must have the same number without enable_gqa=True")
         if not key_heads or heads % key_heads:
             raise ValueError(f"query has {heads} heads and key {key_heads}, but the heads of query must be a multiple of those of key")
-    if block_table is not None and (block_table.dim() != 2 or block_table.shape[0] != batch or block_table.dtype.is_floating_point or block_table.dtype.is_complex):
-        raise ValueError(f"block_table is {block_table.dtype} of shape {list(block_table.shape)}, but must be int32 or int64 of shape [{batch}, N]: the pages of each "
+    if block_table is not None and (block_table.dim() != 2 or block_table.shape[0] != sequences or block_table.dtype.is_floating_point or block_table.dtype.is_complex):
+        raise ValueError(f"block_table is {block_table.dtype} of shape {list(block_table.shape)}, but must be int32 or int64 of shape [{sequences}, N]: the pages of each "
                          "sequence")
     if block_table is None and batch != key_batch and key_batch != 1:
         raise ValueError(f"query and key have batches {batch} and {key_batch}, but must have the same, or key and value 1")

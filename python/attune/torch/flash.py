@@ -20,7 +20,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     c tanh(score / c). alibi_slopes, float32 [H] or [B, H], subtracts slope times the distance from scores. Gradients of q, k and v; of the slopes, too, where
     they require grad. Rows that see no key give 0.
     """
-    _check_rank((q, k, v), 4, "[B, S, H, D]")
+    _check_rank({"q": q, "k": k, "v": v}, 4, "[B, S, H, D]")
     _check_probabilities(return_attn_probs, dropout_p)
     left, right = _sides(window_size, causal)
     shift = k.shape[1] - q.shape[1]
@@ -32,7 +32,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     return (output, lse, None) if return_attn_probs else output
 
 
-def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0, softmax_scale=None, causal=False,
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0, softmax_scale=None, causal=False,
                            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False, block_table=None, *,
                            seqused_k=None):
     """Attention of packed sequences with the arguments and the meaning of flash_attn.flash_attn_varlen_func.
@@ -43,15 +43,22 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     for dropout_p 0 alone. A row that sees no key, or belongs to no sequence, has output 0 and LSE -inf, and what k and v hold behind a sequence's keys
     reaches nothing, except where alibi_slopes [N, H] require grad: k and v must be finite then.
 
-    The other arguments are flash_attn_func's, within each sequence. block_table is refused; flash_attn_with_kvcache takes it.
+    The other arguments are flash_attn_func's, within each sequence.
+
+    With block_table, int32 or int64 [N, pages], without gradients, k is [P, size, Hkv, D] and v [P, size, Hkv, Dv]: key i of sequence n is row i % size of page
+    block_table[n, i // size]. Sequence n has seqused_k[n] keys, without seqused_k cu_seqlens_k[n + 1] - cu_seqlens_k[n].
     """
-    if block_table is not None:
-        fail("block_table is not supported with packed queries; gather the pages into k and v, or call flash_attn_with_kvcache")
-    _check_rank((q, k, v), 3, "[T, H, D]")
+    _check_rank({"q": q}, 3, "[T, H, D]")
+    _check_rank({"k": k, "v": v}, *((3, "[T, H, D]") if block_table is None else (4, "[P, size, H, D]")))
     _check_probabilities(return_attn_probs, dropout_p)
-    check_bounds(cu_seqlens_q, cu_seqlens_k, seqused_k)
+    check_bounds(cu_seqlens_q, seqused_k, *(() if block_table is not None and cu_seqlens_k is None else (cu_seqlens_k,)))
     shift = None  # what to add to a row's place for its place among the keys
-    if cu_seqlens_q is not cu_seqlens_k or seqused_k is not None:
+    if block_table is not None:
+        if seqused_k is None and cu_seqlens_k is None:
+            raise ValueError("block_table is given without seqused_k and cu_seqlens_k, of which one says how many keys each sequence has")
+        seqused_k = cu_seqlens_k.diff() if seqused_k is None else seqused_k
+        cu_seqlens_k, shift = None, seqused_k.int() - cu_seqlens_q.diff().int()
+    elif cu_seqlens_q is not cu_seqlens_k or seqused_k is not None:
         keys = cu_seqlens_k.diff().int()
         shift = (keys if seqused_k is None else torch.minimum(seqused_k.int(), keys)) - cu_seqlens_q.diff().int()
     left, right = _sides(window_size, causal)
@@ -59,24 +66,24 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     if left >= 0 or right >= 0:
         mask = Made(_causal_of_sequences, (shift,)) if left < 0 and right == 0 else Made(_sequence_mask, (*_limits(left, right, q.device), shift, None))
     score = _score(softcap, alibi_slopes, q.shape[1], cu_seqlens_q.shape[0] - 1, shift)
-    own = Own(key_lengths=seqused_k, first_queries=cu_seqlens_q, first_keys=cu_seqlens_k)
-    if alibi_slopes is not None and alibi_slopes.dim() == 2 and alibi_slopes.requires_grad and torch.is_grad_enabled():
+    own = Own(key_lengths=seqused_k, first_queries=cu_seqlens_q, first_keys=cu_seqlens_k, block_table=block_table)
+    if block_table is None and alibi_slopes is not None and alibi_slopes.dim() == 2 and alibi_slopes.requires_grad and torch.is_grad_enabled():
         (score, mask), own = _of_rows(score, mask, cu_seqlens_q, cu_seqlens_k, seqused_k, q.shape[0]), Own()
-    output, lse = _attend(*[x.transpose(0, 1).unsqueeze(0) for x in (q, k, v)], score, mask, None, True, softmax_scale, dropout_p, deterministic,
-                          return_attn_probs, None, own)
+    keys = [x.transpose(0, 1).unsqueeze(0) if block_table is None else x.transpose(1, 2) for x in (k, v)]
+    output, lse = _attend(q.transpose(0, 1).unsqueeze(0), *keys, score, mask, None, True, softmax_scale, dropout_p, deterministic, return_attn_probs, None, own)
     output = output.squeeze(0).transpose(0, 1)
     return (output, lse.squeeze(0), None) if return_attn_probs else output
 
 
-def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q=None, max_k=None, *, return_aux=None, scale=None, window_size=(-1, -1), enable_gqa=False,
+def varlen_attn(query, key, value, cu_seq_q, cu_seq_k=None, max_q=None, max_k=None, *, return_aux=None, scale=None, window_size=(-1, -1), enable_gqa=False,
                 seqused_k=None, block_table=None, num_splits=None):
     """Attention of packed sequences with the arguments and the meaning of torch.nn.attention.varlen.varlen_attn.
 
     Shapes and sequences are flash_attn_varlen_func's. Returns [Tq, H, Dv]; with return_aux=AuxRequest(lse=True) (output, LSE float32 [H, Tq]). num_splits
     may be 1: the order of sums does not depend on other sequences.
     """
-    if query.dim() == key.dim() == 3 and query.shape[1] != key.shape[1] and not enable_gqa:
-        raise ValueError(f"query and key have {query.shape[1]} and {key.shape[1]} heads, but must have the same number without enable_gqa=True")
+    if query.dim() == 3 and key.dim() > 2 and query.shape[1] != key.shape[-2] and not enable_gqa:
+        raise ValueError(f"query and key have {query.shape[1]} and {key.shape[-2]} heads, but must have the same number without enable_gqa=True")
     if num_splits not in (None, 1):
         fail(f"num_splits is {num_splits}, but packed sequences are not split; leave it out")
     with_lse = return_aux is not None and return_aux.lse
@@ -103,7 +110,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                                  ("cache_batch_idx", cache_batch_idx, "pass k_cache[cache_batch_idx] and v_cache[cache_batch_idx]")):
         if given is not None:
             fail(f"{name} is not supported; {instead}")
-    _check_rank((q, k_cache, v_cache), 4, "[B, S, H, D]")
+    _check_rank({"q": q, "k_cache": k_cache, "v_cache": v_cache}, 4, "[B, S, H, D]")
     batch, rows, heads, _ = q.shape
     if (k is None) != (v is None):
         raise ValueError("k and v must be given together")
@@ -135,9 +142,9 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
 
 
 def _check_rank(tensors, rank, axes):
-    shapes = [list(x.shape) for x in tensors]
-    if any(x.dim() != rank for x in tensors):
-        raise ValueError(f"q, k and v have shapes {shapes[0]}, {shapes[1]} and {shapes[2]}, but must have {rank} dimensions: {axes}")
+    for name, x in tensors.items():
+        if x.dim() != rank:
+            raise ValueError(f"{name} has shape {list(x.shape)}, but must have {rank} dimensions: {axes}")
 
 
 def _check_probabilities(asked, dropout_p):

@@ -13,7 +13,7 @@ def packed(score_mod, mask_mod, cu_q, cu_k, rows):
     If the functions read no tensor, kernels take cu_q and cu_k themselves. Otherwise, and where kernels refuse the mask, q and k are rows of all sequences, and
     tensors give the sequence of each row (by_rows).
     """
-    check_bounds(cu_q, cu_k, None)
+    check_bounds(cu_q, None, cu_k)
     is_refused = getattr(mask_mod, "__code__", None) in _refused
     if not is_refused and (score_mod is None and mask_mod is None or not torch.compiler.is_compiling() and _follows_places(score_mod, mask_mod)):
         return score_mod, mask_mod, {"first_queries": cu_q, "first_keys": cu_k}
@@ -53,14 +53,15 @@ def rows_of(cu_q, cu_k, count):
     return Rows(low, torch.where((row >= cu_q[0]) & (row < cu_q[-1]), cu_k[sequence + 1], low), cu_q[sequence], sequence)
 
 
-def check_bounds(cu_q, cu_k, used):
-    for name, given in (("cu_seqlens_q", cu_q), ("cu_seqlens_k", cu_k)):
+def check_bounds(cu_q, used, *cu_k):
+    for name, given in (("cu_seqlens_q", cu_q), *[("cu_seqlens_k", bounds) for bounds in cu_k]):
         if given is None or given.dim() != 1 or given.dtype not in (torch.int32, torch.int64) or not given.shape[0]:
             what = "None" if given is None else f"{given.dtype} of shape {list(given.shape)}"
             raise ValueError(f"{name} is {what}, but must be int32 or int64 of shape [N + 1]: where each of N sequences begins, and the end")
     sequences = cu_q.shape[0] - 1
-    if cu_k.shape[0] - 1 != sequences:
-        raise ValueError(f"cu_seqlens_q and cu_seqlens_k are of {sequences} and {cu_k.shape[0] - 1} sequences, but must be of the same number")
+    for bounds in cu_k:
+        if bounds.shape[0] - 1 != sequences:
+            raise ValueError(f"cu_seqlens_q and cu_seqlens_k are of {sequences} and {bounds.shape[0] - 1} sequences, but must be of the same number")
     if used is not None and (tuple(used.shape) != (sequences,) or used.dtype not in (torch.int32, torch.int64)):
         raise ValueError(f"seqused_k is {used.dtype} of shape {list(used.shape)}, but must be int32 or int64 of shape [{sequences}]: a length for each sequence")
     if not sequences:

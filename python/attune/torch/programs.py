@@ -29,7 +29,7 @@ class Definition(typing.NamedTuple):
     attn_mask: torch.dtype  # of the attn_mask of scaled_dot_product_attention, else None
     sink: bool
     lengths: tuple  # the dtypes of key_lengths and query_lengths, or None
-    is_packed: bool  # whether first_queries and first_keys are given
+    is_packed: bool  # whether first_queries is given, and first_keys where there is no block_table
     page_size: int  # keys of a page where block_table is given, else None
     scale: object  # a float, None: by the head dimension, or RUNTIME
     dropout: bool
@@ -245,7 +245,8 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
     adds_bias = definition.attn_mask is not None and not hides
     attn_mask = ex.tensor("attn_mask", CAPTURED[definition.attn_mask], 4) if hides or adds_bias else None
     is_packed = definition.is_packed
-    given = Own(has_blocks, hides or adds_bias, definition.sink, *definition.lengths, is_packed, is_packed, definition.page_size is not None)
+    is_paged = definition.page_size is not None
+    given = Own(has_blocks, hides or adds_bias, definition.sink, *definition.lengths, is_packed, is_packed and not is_paged, is_paged)
     own = [name for name, has in zip(Own._fields, given) if has]
     of_score = []
 
@@ -282,13 +283,18 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
     variant = Variant(score if has_score else None, mask if has_mask else None, scale=1.0 if has_scale else definition.scale,
                       sink=ex.tensor("sink", "f32", 1) if definition.sink else None, dropout=0.0 if definition.dropout else None,
                       normaliser=definition.normaliser,
-                      sequences=(ex.tensor("first_queries", "i32", 1), ex.tensor("first_keys", "i32", 1)) if is_packed else None,
-                      key_pages=(ex.tensor("block_table", "i32", 2), definition.page_size) if definition.page_size is not None else None)
+                      sequences=_sequences(is_paged) if is_packed else None,
+                      key_pages=(ex.tensor("block_table", "i32", 2), definition.page_size) if is_paged else None)
     if trace.exact:
         variant._core.precise()
     constants.add(trace.constant_numbers, trace.preferred, reads.numbers)
     return Program(variant, trace, of_score, {name: Source("leaf", len(reads.leaves) + i) for i, name in enumerate(own)},
                    reads.leaves)
+
+
+def _sequences(is_paged):
+    queries = ex.tensor("first_queries", "i32", 1)
+    return queries if is_paged else (queries, ex.tensor("first_keys", "i32", 1))
 
 
 # Under torch.compile -----------------------------------------------------

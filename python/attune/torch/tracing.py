@@ -41,7 +41,7 @@ class Own(typing.NamedTuple):
     key_lengths: torch.Tensor = None
     query_lengths: torch.Tensor = None
     first_queries: torch.Tensor = None  # of packed sequences
-    first_keys: torch.Tensor = None
+    first_keys: torch.Tensor = None  # None where keys are in pages
     block_table: torch.Tensor = None
 
 
