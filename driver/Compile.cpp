@@ -105,9 +105,10 @@ static Expected<void> checkGradients(const Variant &variant, const CompileOption
   if (!options.gradients)
     return {};
   if (variant.keyPages())
-    return Error{fmt::format("gradients of variant '{}' are asked for, and keys in pages have no backward pass; train on "
-                             "rows in one piece, with .keyLengths",
-                             variant.name())};
+    return Error{
+        fmt::format("gradients of variant '{}' are asked for, and keys in pages have no backward pass; train on "
+                    "rows in one piece, with .keyLengths",
+                    variant.name())};
   for (const std::string &name : options.gradients->tensors) {
     const auto found = std::ranges::find(variant.tensors(), name, &TensorDecl::name);
     if (found == variant.tensors().end())

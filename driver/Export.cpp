@@ -271,8 +271,8 @@ private:
                        entry.fallback_of_maps);
   }
   std::string row(const map_table &map, const std::string &) {
-    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}}", literal(map.name), map.is_optional, map.offset,
-                       map.rank, map.element_bytes, map.type, map.rows, map.columns, map.swizzle);
+    return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", literal(map.name), map.is_optional, map.offset,
+                       map.rank, map.element_bytes, map.type, map.rows, map.columns, map.swizzle, map.is_limited);
   }
   std::string row(const image_table &image, const std::string &name) {
     return fmt::format("{{{}, {}, {:#x}u, cubin_{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", literal(image.arch),

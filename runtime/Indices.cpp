@@ -77,10 +77,9 @@ Expected<Problem> checkArguments(const Variant &variant, LaunchArgs args) {
                           .of = fmt::format("tensors.{}.1", pages->tensor.name)}};
   if (const std::optional<Sequences> &packed = variant.sequences()) {
     packOperands(signature.operands, packed->keys.has_value());
-    signature.derived.insert(signature.derived.begin(),
-                             {.name = "b",
-                              .rule = DerivedAxis::Rule::Sequences,
-                              .of = fmt::format("tensors.{}.0", packed->queries.name)});
+    signature.derived.insert(
+        signature.derived.begin(),
+        {.name = "b", .rule = DerivedAxis::Rule::Sequences, .of = fmt::format("tensors.{}.0", packed->queries.name)});
   }
   signature.dropout = variant.hasDropout();
   signature.qOffset = variant.hasQOffset();

@@ -189,7 +189,7 @@ void LaunchTables::addMaps() {
     maps.push_back({map.tensor.c_str(), map.isOptional(),
                     map.captured ? signature.tensorOffset(n) : signature.operandOffset(n),
                     map.captured ? signature.tensors[n].rank : signature.operands[n].rank(), int(byteSize(dtype)),
-                    type(dtype), map.rows, map.columns, swizzle(map.swizzle)});
+                    type(dtype), map.rows, map.columns, swizzle(map.swizzle), map.limited});
   }
   image.map_count = int(maps.size());
   image.maps = keep(std::move(maps));

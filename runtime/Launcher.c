@@ -684,12 +684,24 @@ static int check_mapped(const image_table *image, int32_t mapped) {
   return result_ok;
 }
 
+/* The key of a limited map, from that of the same tensor's map: see launcher_map_key. */
+static map_key limited_key(map_key key, uint64_t rows) {
+  key.dimensions[4] = key.dimensions[3];
+  key.dimensions[3] = key.dimensions[2];
+  key.dimensions[2] = key.dimensions[1] = rows + 1;
+  key.strides[3] = key.strides[2];
+  key.strides[2] = key.strides[1];
+  key.strides[1] = key.strides[0];
+  key.address -= (rows + 1) * key.strides[0];
+  return key;
+}
+
 map_key launcher_map_key(const image_table *image, int map, const launch_block *block) {
   const map_table *table = &image->maps[map];
   const mapped_tensor tensor = read_mapped(table, block);
   const uint64_t bytes = (uint64_t)table->element_bytes;
   const int last = table->rank - 1;
-  map_key key = {(uint64_t)map, tensor.address, {1, 1, 1, 1}, {0, 0, 0}};
+  map_key key = {(uint64_t)map, tensor.address, {1, 1, 1, 1, 1}, {0, 0, 0, 0}};
   int i;
   for (i = 0; i <= last; ++i)
     key.dimensions[i] = (uint64_t)(tensor.extents[last - i] > 1 ? tensor.extents[last - i] : 1);
@@ -697,19 +709,19 @@ map_key launcher_map_key(const image_table *image, int map, const launch_block *
   for (i = 0; i < 3; ++i)
     key.strides[i] = key.dimensions[i + 1] == 1 ? (bytes * key.dimensions[0] + 15) / 16 * 16
                                                 : bytes * (uint64_t)tensor.strides[last - 1 - i];
-  return key;
+  return table->is_limited ? limited_key(key, (uint64_t)tensor.extents[last - 1]) : key;
 }
 
 int launcher_encode(const driver_table *driver, const map_table *map, const map_key *key, void *out, void *context) {
-  const uint32_t box[] = {(uint32_t)map->columns, (uint32_t)map->rows, 1, 1}, steps[] = {1, 1, 1, 1};
+  const uint32_t box[] = {(uint32_t)map->columns, (uint32_t)map->rows, 1, 1, 1}, steps[] = {1, 1, 1, 1, 1};
   /* L2 fetches whole lines of 128 bytes. Promotion to 256 bytes would also fetch the neighbouring line, which another
    * box of the same row copies: reading K and V once takes 6% longer with it on an H200. If the row stride is not a
    * multiple of 32 bytes (an L2 sector), TMA issues more requests per row, and promoted requests would overlap. */
   const int promotion = key->strides[0] % 32 ? no_promotion : promote_to_128_bytes;
   (void)context;
   /* The two arguments 0 mean no interleaving, and zeros for elements outside the tensor. */
-  return driver->cuTensorMapEncodeTiled(out, map->type, 4, (void *)(uintptr_t)key->address, key->dimensions,
-                                        key->strides, box, steps, 0, map->swizzle, promotion, 0);
+  return driver->cuTensorMapEncodeTiled(out, map->type, map->is_limited ? 5 : 4, (void *)(uintptr_t)key->address,
+                                        key->dimensions, key->strides, box, steps, 0, map->swizzle, promotion, 0);
 }
 
 int launcher_fill_maps(const image_table *image, const driver_table *driver, packed_problem *packed, map_encoder encode,
@@ -727,7 +739,8 @@ int launcher_fill_maps(const image_table *image, const driver_table *driver, pac
       if (!map->is_optional) {
         say("%s with row, head and batch strides of %ld, %ld and %ld bytes cannot be described to TMA; make it "
             "contiguous, or compile for sm_90",
-            map->name, (int64_t)key.strides[0], (int64_t)key.strides[1], (int64_t)key.strides[2]);
+            map->name, (int64_t)key.strides[0], (int64_t)key.strides[1 + map->is_limited],
+            (int64_t)key.strides[2 + map->is_limited]);
         return driver_failure(driver, code);
       }
       packed->block.params.mapped &= ~bit;

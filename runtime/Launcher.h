@@ -93,12 +93,12 @@ typedef struct {
 
 /* A tensor map of TMA, for the tensor whose address, strides and extents are packed `offset` bytes into the parameters;
  * `type` and `swizzle` are enumerators of cuda.h. A launch may run without an optional map: captured tensors and their
- * gradients may have any strides. */
+ * gradients may have any strides. Boxes of a limited map end at a row that each copy gives (launcher_map_key). */
 typedef struct {
   const char *name;
   int is_optional;
   size_t offset;
-  int rank, element_bytes, type, rows, columns, swizzle;
+  int rank, element_bytes, type, rows, columns, swizzle, is_limited;
 } map_table;
 
 /* The condition that the extent of `axis` is at least 1 and at most the extent of `most`. */
@@ -212,7 +212,7 @@ typedef struct {
  * Two launches with equal keys have equal maps. */
 typedef struct {
   uint64_t map; /* index among the image's maps */
-  uint64_t address, dimensions[4], strides[3];
+  uint64_t address, dimensions[5], strides[4];
 } map_key;
 
 /* A kernel to start. */
@@ -296,6 +296,12 @@ LAUNCHER_API int launcher_has_work(const image_table *image, const packed_proble
  * q_offset on) and keys. A TMA box then holds the same elements as loads of single elements. The bits of all other maps
  * are always set. */
 LAUNCHER_API int32_t launcher_mapped(const image_table *image, const packed_problem *packed);
+/* The arguments of cuTensorMapEncodeTiled for a tensor of r rows. A map has the dimensions (column, row, head, batch).
+ *
+ * A limited map has two dimensions for the row, both of r + 1 elements and of the row's stride, and begins r + 1 rows
+ * before the tensor. The box of rows from `row` on that ends at `limit` is at x = r + 1 - limit + row along the first and
+ * at y = limit along the second: its address is that of `row`, and its rows from `limit` on are outside along x, so that
+ * TMA reads zeros for them, and does not write them. */
 LAUNCHER_API map_key launcher_map_key(const image_table *image, int map, const launch_block *block);
 /* Writes the tensor maps, by `encode` with `context`. A context of CUDA must be current. If an optional map cannot be
  * encoded, the launch runs without it. */

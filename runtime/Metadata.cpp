@@ -81,7 +81,8 @@ static json toJson(const KernelSignature &signature) {
                                     {"captured", map.captured},
                                     {"rows", map.rows},
                                     {"columns", map.columns},
-                                    {"swizzle", map.swizzle}});
+                                    {"swizzle", map.swizzle},
+                                    {"limited", map.limited}});
   for (const DerivedAxis &axis : signature.derived) {
     json &derived = result["derived"].emplace_back();
     derived = {{"name", axis.name}, {"rule", name(axis.rule)}, {"by", axis.by}, {"blocksPerSm", axis.blocksPerSm}};
@@ -299,6 +300,7 @@ static void read(Reader &reader, const json &from, TensorMapParam &to) {
   reader.read(from, "rows", to.rows, boxSides);
   reader.read(from, "columns", to.columns, boxSides);
   reader.read(from, "swizzle", to.swizzle, {32, 128});
+  reader.read(from, "limited", to.limited);
 }
 
 static void read(Reader &reader, const json &from, DerivedAxis &to) {

@@ -17,12 +17,32 @@ __device__ __forceinline__ void load_box(unsigned shared, const TensorMap &map, 
                : "memory");
 }
 
+//@ load_box_until
+/// load_box where rows of the tensor from `limit` on are read as zeros. The map has two dimensions for the row, which the
+/// launch describes (launcher_map_key); `rows` is the number of rows of the tensor.
+__device__ __forceinline__ void load_box_until(unsigned shared, const TensorMap &map, unsigned barrier, int batch,
+                                               int head, int row, int limit, int rows, int column) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+               "%6, %7}], [%2];" ::"r"(shared),
+               "l"(&map), "r"(barrier), "r"(column), "r"(rows + 1 - limit + row), "r"(limit), "r"(head), "r"(batch)
+               : "memory");
+}
+
 //@ store_box
 /// Starts the copy of a box from shared to global memory. PTX 9.7.9.25.5.2, cp.async.bulk.tensor.
 __device__ __forceinline__ void store_box(const TensorMap &map, unsigned shared, int batch, int head, int row,
                                           int column) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
                "r"(shared), "r"(column), "r"(row), "r"(head), "r"(batch)
+               : "memory");
+}
+
+//@ store_box_until
+/// store_box where rows of the tensor from `limit` on are not written, as in load_box_until.
+__device__ __forceinline__ void store_box_until(const TensorMap &map, unsigned shared, int batch, int head, int row,
+                                                int limit, int rows, int column) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
+               "r"(shared), "r"(column), "r"(rows + 1 - limit + row), "r"(limit), "r"(head), "r"(batch)
                : "memory");
 }
 

@@ -41,6 +41,18 @@ bool KernelPrinter::printCopy(Operation *op) {
   return isKnown;
 }
 
+/// The arguments of load_box and store_box that say where the box is in the tensor.
+template <typename Op> SmallVector<Expr> KernelPrinter::boxPlace(Op op) {
+  SmallVector<Expr> place{integer(op.getBatch()), integer(op.getHead()), integer(op.getRow())};
+  if (op.getLimit()) {
+    const auto &extents = views[op.getMap().template getDefiningOp<TensorMapOp>().getView()].extents;
+    place.push_back(integer(op.getLimit()));
+    place.push_back({extents[extents.size() - 2]});
+  }
+  place.push_back(integer(op.getTensorColumn() ? op.getTensorColumn() : op.getColumn()));
+  return place;
+}
+
 bool KernelPrinter::printBox(Operation *op) {
   bool isKnown = true;
   llvm::TypeSwitch<Operation *>(op)
@@ -60,27 +72,16 @@ bool KernelPrinter::printBox(Operation *op) {
           const int64_t panel = cast<sched::SwizzleAttr>(o.getShared().getType().getLayout()).getPanel();
           to = infix(to, "+", infix(value(o.getSharedRow()), "*", {std::to_string(panel)}, Product), Sum);
         }
-        statement(op, primitive("load_box", {to,
-                                             {mapMember(o.getMap())},
-                                             barrier(o.getRing(), o.getStage(), true),
-                                             integer(o.getBatch()),
-                                             integer(o.getHead()),
-                                             integer(o.getRow()),
-                                             integer(o.getTensorColumn() ? o.getTensorColumn() : o.getColumn())})
-                              .text +
-                          ";");
+        SmallVector<Expr> arguments{to, {mapMember(o.getMap())}, barrier(o.getRing(), o.getStage(), true)};
+        arguments.append(boxPlace(o));
+        statement(op, primitive(o.getLimit() ? "load_box_until" : "load_box", arguments).text + ";");
       })
       .Case([&](StoreBoxOp o) {
         Expr from = sharedAddress(op, o.getShared(), o.getStage(), o.getSharedRow(), o.getColumn());
-        statement(op, primitive(o.getAdds() ? "add_box" : "store_box",
-                                {{mapMember(o.getMap())},
-                                 from,
-                                 integer(o.getBatch()),
-                                 integer(o.getHead()),
-                                 integer(o.getRow()),
-                                 integer(o.getTensorColumn() ? o.getTensorColumn() : o.getColumn())})
-                              .text +
-                          ";");
+        SmallVector<Expr> arguments{{mapMember(o.getMap())}, from};
+        arguments.append(boxPlace(o));
+        const char *name = o.getAdds() ? "add_box" : o.getLimit() ? "store_box_until" : "store_box";
+        statement(op, primitive(name, arguments).text + ";");
       })
       .Case([&](AddRowsOp o) {
         TileType type = o.getShared().getType();

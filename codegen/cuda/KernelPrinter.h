@@ -127,6 +127,7 @@ private:
   bool printMemory(Operation *op);
   bool printCopy(Operation *op);
   bool printBox(Operation *op);
+  template <typename Op> llvm::SmallVector<Expr> boxPlace(Op op);
   bool printRing(Operation *op);
   bool printExchange(Operation *op);
   bool printFragment(Operation *op);

@@ -73,9 +73,11 @@ Go sim::waitCopies(Machine &machine, Warp &warp, const Step &step) {
   return machine.converged(warp, step) ? machine.completeCopies(warp, step, size_t(step.number[0])) : Go::Stop;
 }
 
-/// The address of a tensor's element (batch, head, row, column), or null where the indices are out of bounds. A tensor
-/// of lower rank is treated as having leading dimensions of extent 1.
-static std::byte *boxElement(const Machine &machine, int tensor, std::array<int64_t, 4> at) {
+/// The address of a tensor's element (batch, head, row, column), or null where the indices are out of bounds or the row
+/// is not below `limit`. A tensor of lower rank is treated as having leading dimensions of extent 1.
+static std::byte *boxElement(const Machine &machine, int tensor, int64_t limit, std::array<int64_t, 4> at) {
+  if (at[2] >= limit)
+    return nullptr;
   const Memory &memory = machine.launch.tensors[tensor];
   const int lacking = 4 - machine.program.tensors[tensor].rank;
   int64_t offset = 0;
@@ -117,16 +119,22 @@ static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int firs
            false));
 }
 
+/// Reads the limit of a box's rows, the step's last input, where it has one.
+static bool boxLimit(Machine &machine, Warp &warp, const Step &step, int64_t &limit) {
+  limit = std::numeric_limits<int64_t>::max();
+  return !step.number[0] || machine.uniform(warp, step, step.inputs - 1, limit);
+}
+
 Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   const TensorMap &map = machine.program.maps[step.at[0]];
   const SharedBuffer &buffer = machine.program.shared[step.at[1]];
   Step onRing = step;
   onRing.at[0] = step.at[2];
-  int64_t stage, first, sharedRow = 0;
+  int64_t stage, first, limit, sharedRow = 0;
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 4, stage) ||
-      (step.inputs > 6 && !machine.uniform(warp, step, 6, sharedRow)) ||
-      !machine.ringReady(warp, onRing, warp.first()) ||
+      (step.inputs - step.number[0] > 6 && !machine.uniform(warp, step, 6, sharedRow)) ||
+      !boxLimit(machine, warp, step, limit) || !machine.ringReady(warp, onRing, warp.first()) ||
       !boxOperands(machine, warp, step, 0, at, stage, sharedRow, 5, first))
     return Go::Stop;
   if (!(machine.launch.params->mapped >> map.number & 1))
@@ -153,7 +161,8 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
     for (int64_t column = 0; column < map.columns; column += chunk) {
       landing.places.push_back({buffer.place(stage, sharedRow + row, first + column), 16});
       for (int64_t i = 0; i < chunk; ++i, data += bytes)
-        if (const std::byte *from = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i}))
+        if (const std::byte *from =
+                boxElement(machine, map.tensor, limit, {at[0], at[1], at[2] + row, at[3] + column + i}))
           std::memcpy(data, from, bytes);
     }
   for (const Bytes &place : landing.places)
@@ -176,10 +185,10 @@ static void addFloat(std::byte *to, const std::byte *from) {
 Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
   const TensorMap &map = machine.program.maps[step.at[0]];
   const SharedBuffer &buffer = machine.program.shared[step.at[1]];
-  int64_t stage, first, firstColumn;
+  int64_t stage, first, firstColumn, limit;
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 0, stage) || !machine.uniform(warp, step, 1, first) ||
-      !boxOperands(machine, warp, step, 2, at, stage, first, 6, firstColumn))
+      !boxLimit(machine, warp, step, limit) || !boxOperands(machine, warp, step, 2, at, stage, first, 6, firstColumn))
     return Go::Stop;
   BoxStore box{warp.first(), step.op, {}};
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;
@@ -188,7 +197,7 @@ Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
       // TMA does not read shared memory for elements that are out of the tensor's bounds.
       std::byte *to[8] = {};
       for (int64_t i = 0; i < chunk; ++i)
-        to[i] = boxElement(machine, map.tensor, {at[0], at[1], at[2] + row, at[3] + column + i});
+        to[i] = boxElement(machine, map.tensor, limit, {at[0], at[1], at[2] + row, at[3] + column + i});
       if (std::ranges::count(to, nullptr) == std::ssize(to))
         continue;
       int64_t from = buffer.place(stage, first + row, firstColumn + column);

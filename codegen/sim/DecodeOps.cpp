@@ -176,13 +176,19 @@ bool Decoder::boxOp(Operation *op) {
         SmallVector<Value> at = {o.getBatch(), o.getHead(), o.getRow(), from, o.getStage(), o.getColumn()};
         if (o.getSharedRow())
           at.push_back(o.getSharedRow());
-        emit(o, sim::loadBox, at, {mapOf(o, o.getMap()), sharedOf(o, o.getShared()), ringOf(o, o.getRing())});
+        if (o.getLimit())
+          at.push_back(o.getLimit());
+        emit(o, sim::loadBox, at, {mapOf(o, o.getMap()), sharedOf(o, o.getShared()), ringOf(o, o.getRing())},
+             {bool(o.getLimit())});
       })
       .Case([&](sched::StoreBoxOp o) {
         Value to = o.getTensorColumn() ? o.getTensorColumn() : o.getColumn();
-        emit(o, sim::storeBox,
-             {o.getStage(), o.getSharedRow(), o.getBatch(), o.getHead(), o.getRow(), to, o.getColumn()},
-             {mapOf(o, o.getMap()), sharedOf(o, o.getShared())}, {}, o.getAdds());
+        SmallVector<Value> at = {o.getStage(), o.getSharedRow(), o.getBatch(), o.getHead(), o.getRow(),
+                                 to,           o.getColumn()};
+        if (o.getLimit())
+          at.push_back(o.getLimit());
+        emit(o, sim::storeBox, at, {mapOf(o, o.getMap()), sharedOf(o, o.getShared())}, {bool(o.getLimit())},
+             o.getAdds());
       })
       .Case([&](sched::AddRowsOp o) {
         emit(o, sim::addRows, {o.getStage(), o.getRow(), o.getView(), o.getViewRow()},

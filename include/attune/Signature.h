@@ -197,13 +197,14 @@ struct BlockPatternParam {
 /// Says that the kernel takes a tensor map of an operand or a captured tensor: the launch describes the tensor to
 /// TMA in boxes of rows x columns, stored in shared memory in panels of `swizzle` bytes (32, 64 or 128). If strides
 /// or extents of a captured tensor or its gradient do not allow a map (LaunchParams::mapped), the launch starts a
-/// fallback kernel (MapCondition).
+/// fallback kernel (MapCondition). Boxes of a `limited` map end at a row that each copy gives.
 struct TensorMapParam {
   std::string tensor; ///< the name of the operand or captured tensor
   int rows = 0;
   int columns = 0;
   int swizzle = 0;
   bool captured = false; ///< whether it is a captured tensor
+  bool limited = false;
   /// Whether a launch may run without the map, because captured tensors and their gradients may have any strides.
   bool isOptional() const { return captured || tensor.starts_with(gradientPrefix); }
   friend bool operator==(const TensorMapParam &, const TensorMapParam &) = default;

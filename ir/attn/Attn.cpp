@@ -420,8 +420,9 @@ static LogicalResult verifyKeys(AttentionOp op) {
   if (op.getGradients() && op.getKeyPages())
     return op.emitOpError("has keys in pages, of which there is no backward pass");
   if (!op.getPGrad().empty() && (op.getKeyLengths() || op.getQueryLengths()))
-    return op.emitOpError("has lengths of sequences beside regions of gradients; attn-differentiate makes them conditions "
-                          "of the mask");
+    return op.emitOpError(
+        "has lengths of sequences beside regions of gradients; attn-differentiate makes them conditions "
+        "of the mask");
   return success();
 }
 

@@ -191,9 +191,7 @@ LogicalResult TensorMapType::verify(function_ref<InFlightDiagnostic()> emitError
 }
 
 SwizzleAttr SwizzleAttr::widest(MLIRContext *context, int64_t bytes) { return get(context, widestPanel(bytes)); }
-SwizzleAttr SwizzleAttr::forBoxes(MLIRContext *context, int64_t bytes, bool singleRows) {
-  return get(context, panelForBoxes(bytes, singleRows));
-}
+SwizzleAttr SwizzleAttr::forBoxes(MLIRContext *context, int64_t bytes) { return get(context, panelForBoxes(bytes)); }
 int64_t SwizzleAttr::paddedRow(int64_t bytes) const { return paddedToPanels(bytes, getPanel()); }
 
 LogicalResult SwizzleAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t panel) {

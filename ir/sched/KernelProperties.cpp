@@ -6,12 +6,13 @@
 using namespace mlir;
 using namespace attune::sched;
 
-Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp view, int64_t rows, SwizzleAttr swizzle) {
+Value attune::sched::describe(OpBuilder &builder, Location loc, tile::ParamOp view, int64_t rows, SwizzleAttr swizzle,
+                              bool limited) {
   auto type = cast<ViewType>(view.getResult().getType());
   const int64_t columns = swizzle.getPanel() * 8 / type.getElementType().getIntOrFloatBitWidth();
   auto mapType = TensorMapType::get(builder.getContext(), rows, columns, type.getElementType());
   Value parameter = tile::ParamOp::create(builder, loc, type, view.getName());
-  return tile::named(TensorMapOp::create(builder, loc, mapType, parameter, swizzle),
+  return tile::named(TensorMapOp::create(builder, loc, mapType, parameter, swizzle, limited),
                      (view.getOwnName() + "_map").str());
 }
 

@@ -10,8 +10,12 @@ using namespace attune::sched;
 static TensorMapParam launchMap(TensorMapOp map) {
   const TensorMapType type = map.getResult().getType();
   auto view = map.getView().getDefiningOp<tile::ParamOp>();
-  return {view.getOwnName().str(), int(type.getRows()), int(type.getColumns()), int(map.getSwizzle().getPanel()),
-          bool(tile::capturedTensorOf(map.getView()))};
+  return {view.getOwnName().str(),
+          int(type.getRows()),
+          int(type.getColumns()),
+          int(map.getSwizzle().getPanel()),
+          bool(tile::capturedTensorOf(map.getView())),
+          map.getLimited()};
 }
 
 LaunchMaps::LaunchMaps(llvm::ArrayRef<KernelOp> kernels) {

@@ -73,12 +73,27 @@ static LogicalResult verifyBox(Operation *op, TensorMapType map, TileType shared
                              << shared;
   return success();
 }
+/// Verifies that a copy has a limit where its map is limited, and only there.
+template <typename Op> static LogicalResult verifyLimit(Op op) {
+  auto map = op.getMap().template getDefiningOp<TensorMapOp>();
+  if (map && map.getLimited() != bool(op.getLimit()))
+    return op.emitOpError() << (map.getLimited() ? "has no limit, which its tensor map needs"
+                                                 : "has a limit, but its tensor map is not limited");
+  return success();
+}
+
 LogicalResult LoadBoxOp::verify() {
+  if (failed(verifyLimit(*this)))
+    return failure();
   return verifyBox(*this, getMap().getType(), getShared().getType(), !getSharedRow());
 }
 LogicalResult StoreBoxOp::verify() {
   if (getAdds() && !getMap().getType().getElementType().isF32())
     return emitOpError() << "adds " << getMap().getType().getElementType() << ", where only f32 is added";
+  if (getAdds() && getLimit())
+    return emitOpError("adds rows up to a limit, where only whole boxes are added");
+  if (failed(verifyLimit(*this)))
+    return failure();
   return verifyBox(*this, getMap().getType(), getShared().getType(), false);
 }
 

@@ -86,8 +86,9 @@ class NextOp;
 namespace attune::sched {
 /// Creates a tensor map of the tensor that `view` reads, with TMA boxes of `rows` rows and the width of one panel of
 /// `swizzle` (32, 64 or 128 bytes), and another `tile.param` of the tensor, both at the builder's insertion point.
+/// `limited`: each copy gives a row at which it ends.
 mlir::Value describe(mlir::OpBuilder &builder, mlir::Location loc, tile::ParamOp view, int64_t rows,
-                     SwizzleAttr swizzle);
+                     SwizzleAttr swizzle, bool limited = false);
 
 /// The pipeline stage and order of `op`; null where `op` has no `sched.at`.
 inline AtAttr placeOf(mlir::Operation *op) { return op->getAttrOfType<AtAttr>(atAttr); }

@@ -240,9 +240,9 @@ def SwizzleAttr : AttrDef<SchedDialect, "Swizzle", [DeclareAttrInterfaceMethods<
   let extraClassDeclaration = [{
     /// The swizzle with the widest panel (32, 64 or 128 bytes) that divides the row's `bytes`, a multiple of 32.
     static SwizzleAttr widest(::mlir::MLIRContext *context, int64_t bytes);
-    /// The swizzle for rows of `bytes` bytes that TMA copies, one row at a time if `singleRows`. Its panels are those
+    /// The swizzle for rows of `bytes` bytes that TMA copies. Its panels are those
     /// of panelForBoxes (SwizzledLayout.h): the last panel of a row may be partly unused.
-    static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes, bool singleRows = false);
+    static SwizzleAttr forBoxes(::mlir::MLIRContext *context, int64_t bytes);
   }];
 }
 

@@ -215,7 +215,8 @@ def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
   let summary = "the tensor map of a view, by which TMA copies boxes";
   let description = [{
     A box covers a part of the view's last two dimensions. A view of fewer than four dimensions is treated as having
-    leading dimensions of extent 1. The tensor map is a kernel parameter, which the launch creates from the view's
+    leading dimensions of extent 1. Boxes of a `limited` map end at a row that each copy gives, where a sequence ends
+    before the tensor does. The tensor map is a kernel parameter, which the launch creates from the view's
     address, strides and extents. `swizzle` is the layout of the shared tiles that the boxes fill. Elements outside the
     view are zero when read and skipped when written. PTX ISA 5.5.8, tensor maps.
 
@@ -226,11 +227,12 @@ def TensorMapOp : SchedOp<"tensor_map", [Pure]> {
 
     ```mlir
     %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+    %n = sched.tensor_map %K swizzle <128> limited : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
     ```
   }];
-  let arguments = (ins ViewType:$view, SwizzleAttr:$swizzle);
+  let arguments = (ins ViewType:$view, SwizzleAttr:$swizzle, UnitAttr:$limited);
   let results = (outs TensorMapType:$result);
-  let assemblyFormat = "$view `swizzle` $swizzle attr-dict `:` type($view) `->` type($result)";
+  let assemblyFormat = "$view `swizzle` $swizzle (`limited` $limited^)? attr-dict `:` type($view) `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -238,31 +240,33 @@ def LoadBoxOp : SchedOp<"load_box", [Effects, AttrSizedOperandSegments]> {
   let summary = "start the copy of one box by TMA to shared memory";
   let description = [{
     The box at `map[batch, head, row, column]` is copied to the panel of `shared[stage]` that starts at `column`. With
-    `from` the box starts at column `tensor_column` of the tensor instead. The box fills the panel's rows, or the rows
+    `from` the box starts at column `tensor_column` of the tensor instead. Rows of the tensor from `limit` on, which is
+    given exactly if the map is limited and is at most the number of rows, are read as zeros. The box fills the panel's rows, or the rows
     from `shared_row` on; `shared_row` must be a multiple of 8 unless panels have 128 bytes. The copy completes on the
     full barrier of the ring's stage. One thread executes the op. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
 
     ```mlir
     sched.load_box %m[%b, %h, %row, %c] to %ks[%stage] signal %kr : ...
+    sched.load_box %m[%b, %h, %row, %c] limit %end to %ks[%stage] signal %kr : ...
     sched.load_box %m[%b, %h, %row, %c] from %k to %bs[%stage] signal %br : ...
     sched.load_box %m[%page, %h, %slot, %c] to %ks[%stage, %r] signal %kr : ...
     ```
   }];
   let arguments = (ins TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column, TileType:$shared, I32:$stage,
-                       RingType:$ring, Optional<I32>:$tensor_column, Optional<I32>:$shared_row);
+                       RingType:$ring, Optional<I32>:$tensor_column, Optional<I32>:$shared_row, Optional<I32>:$limit);
   let assemblyFormat = [{
-    $map `[` $batch `,` $head `,` $row `,` $column `]` (`from` $tensor_column^)? `to` $shared `[` $stage (`,` $shared_row^)? `]` `signal` $ring attr-dict
+    $map `[` $batch `,` $head `,` $row `,` $column `]` (`limit` $limit^)? (`from` $tensor_column^)? `to` $shared `[` $stage (`,` $shared_row^)? `]` `signal` $ring attr-dict
     `:` type($map) `,` type($shared) `,` type($ring)
   }];
   let hasVerifier = 1;
 }
 
-def StoreBoxOp : SchedOp<"store_box", [Effects]> {
+def StoreBoxOp : SchedOp<"store_box", [Effects, AttrSizedOperandSegments]> {
   let summary = "start the copy or the addition of one box by TMA from shared to global memory";
   let description = [{
     The box is the rows from `shared_row` on of the panel of `shared[stage]` that starts at `column`. TMA copies the box
-    to `map[batch, head, row, column]`. With `at` the box goes to column `tensor_column` of the tensor instead. With
-    `adds` TMA adds float32 elements, each atomically. One thread executes the op, after a `sched.fence_async` of each
+    to `map[batch, head, row, column]`. With `at` the box goes to column `tensor_column` of the tensor instead. Rows of
+    the tensor from `limit` on, given as in `sched.load_box`, are not written. With `adds` TMA adds float32 elements, each atomically. One thread executes the op, after a `sched.fence_async` of each
     thread that wrote to the box and a barrier with these threads. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor;
     9.7.9.25.5.3, cp.reduce.async.bulk.tensor.
 
@@ -273,9 +277,9 @@ def StoreBoxOp : SchedOp<"store_box", [Effects]> {
     ```
   }];
   let arguments = (ins TileType:$shared, I32:$stage, I32:$shared_row, TensorMapType:$map, I32:$batch, I32:$head, I32:$row, I32:$column,
-                       Optional<I32>:$tensor_column, UnitAttr:$adds);
+                       Optional<I32>:$tensor_column, Optional<I32>:$limit, UnitAttr:$adds);
   let assemblyFormat = [{
-    $shared `[` $stage `,` $shared_row `]` `to` $map `[` $batch `,` $head `,` $row `,` $column `]` (`at` $tensor_column^)? (`adds` $adds^)? attr-dict
+    $shared `[` $stage `,` $shared_row `]` `to` $map `[` $batch `,` $head `,` $row `,` $column `]` (`limit` $limit^)? (`at` $tensor_column^)? (`adds` $adds^)? attr-dict
     `:` type($shared) `,` type($map)
   }];
   let hasVerifier = 1;

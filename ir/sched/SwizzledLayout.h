@@ -29,12 +29,7 @@ constexpr int64_t paddedToPanels(int64_t rowBytes, int64_t panel) { return (rowB
 ///     |-----------------|----|----|-----|-----|--------|--------|---------|-----|---------|---------|---------|-----|
 ///     | panel           | 32 | 64 | 128 | 128 | 64     | 64     | 128     | 128 | 64      | 64      | 128     | 128 |
 ///     | bytes of a row  | 32 | 64 | 128 | 128 | 192    | 192    | 256     | 256 | 320     | 320     | 384     | 384 |
-///
-/// A box must start at a multiple of 128 bytes of shared memory. Tiles that TMA copies row by row (`singleRows`) thus
-/// have panels of 128.
-constexpr int64_t panelForBoxes(int64_t rowBytes, bool singleRows = false) {
-  if (singleRows)
-    return 128;
+constexpr int64_t panelForBoxes(int64_t rowBytes) {
   const int64_t at128 = 100 * paddedToPanels(rowBytes, 128), at64 = 112 * paddedToPanels(rowBytes, 64),
                 at32 = 150 * paddedToPanels(rowBytes, 32);
   return at128 <= at64 && at128 <= at32 ? 128 : at64 <= at32 ? 64 : 32;
@@ -43,10 +38,8 @@ constexpr int64_t panelForBoxes(int64_t rowBytes, bool singleRows = false) {
 /// Alignment in bytes of a swizzled tile, as the swizzle pattern repeats every 1024 bytes.
 inline constexpr int64_t swizzledAlignment = 1024;
 
-/// Bytes that a row of `rowBytes` takes in a tile that TMA copies, row by row if `singleRows`: rounded up to whole
-/// panels (swizzled slices of the row) of panelForBoxes.
-constexpr int64_t boxRowBytes(int64_t rowBytes, bool singleRows = false) {
-  return paddedToPanels(rowBytes, panelForBoxes(rowBytes, singleRows));
-}
+/// Bytes that a row of `rowBytes` takes in a tile that TMA copies: rounded up to whole panels (swizzled slices of the
+/// row) of panelForBoxes.
+constexpr int64_t boxRowBytes(int64_t rowBytes) { return paddedToPanels(rowBytes, panelForBoxes(rowBytes)); }
 
 } // namespace attune::sched

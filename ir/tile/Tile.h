@@ -100,8 +100,6 @@ inline constexpr llvm::StringLiteral derivedAttr = "tile.derived";
 inline constexpr llvm::StringLiteral rowsAxis = "row", splitsAxis = "split", slotsAxis = "slot_of_device",
                                      workItemsAxis = "work_item", tileRowsAxis = "row_of_tile";
 llvm::SmallVector<DerivedAxisAttr> derivedAxes(mlir::Operation *kernel);
-/// On a tile.load: nothing depends on the rows from the limit on, which may hold anything, NaN too.
-inline constexpr llvm::StringLiteral anyAfterLimitAttr = "tile.any_after_limit";
 /// On a kernel until tile-pack-sequences: the #attn.sequences of which the kernel is packed.
 inline constexpr llvm::StringLiteral sequencesAttr = "tile.sequences";
 /// On a kernel: an array of #tile.bound, bounds on extents. A launch whose sizes satisfy all bounds skips the kernel.

@@ -187,12 +187,6 @@ private:
     emptyUnless(builder, domain, compare(arith::CmpIPredicate::slt, row0, rowLength));
   }
 
-  /// Rounds a non-negative number up to a multiple of 16.
-  Value upTo16(Value value) {
-    Value units = divide(add(value, number(15)), number(16));
-    return arith::MulIOp::create(builder, units, number(16), arith::IntegerOverflowFlags::nsw);
-  }
-
   /// The grid has a thread block for each tile of rows of a head, or, with split keys, for each split of such a tile.
   SmallVector<Attribute> gridOfRows() {
     SmallVector<Attribute> grid{axis("b"), axis(axes.heads), axis(axes.rows, 0, plan.getTileQ())};
@@ -347,15 +341,6 @@ private:
     return domain;
   }
 
-  /// Reads the number of keys of the sequence, and the number of rows of K to copy.
-  void readKeyLength() {
-    Value capacity = axisExtent("k", "Sk");
-    keyLength = lengthOfSequence(builder, op, op.getKeyLengths(), b, capacity, "own_keys");
-    keysRead = keyLength;
-    if (op.getKeyLengths()) // K is copied in boxes of 16 rows; rows past the sequence's length are masked
-      keysRead = tile::named(arith::MinSIOp::create(builder, upTo16(keyLength), capacity), "keys_read");
-  }
-
   /// Computes the block's first query and head from its position in the grid. Returns the head of K and V, and the
   /// number of rows of the sequence.
   std::pair<Value, Value> placeRows(Value queryLength) {
@@ -387,7 +372,7 @@ private:
     rowHead = blockIndex(axes.heads, axes.heads);
     row0 = blockIndex(axes.rows, axes.rows + "0");
     Value queryLength = lengthOfSequence(builder, op, op.getQueryLengths(), b, axisExtent("q", "Sq"), "own_queries");
-    readKeyLength();
+    keyLength = lengthOfSequence(builder, op, op.getKeyLengths(), b, axisExtent("k", "Sk"), "own_keys");
     Value heads = axisExtent("h", "H"), batch = axisExtent("b", "B");
     readQueryOffset();
     const auto [kvHead, rowLength] = placeRows(queryLength);
@@ -445,8 +430,6 @@ private:
       return rounded(tile::named(load, "q_rows"), "q_tile");
     }
     Value qTile = copy(type, rowsOf(queries), ValueRange{b, rowHead, row0}, rowLength, plan.getQStages(), "q_tile");
-    if (op.getSequences()) // a row of Q gives a row of O, and the latter is not written
-      qTile.getDefiningOp()->setAttr(tile::anyAfterLimitAttr, builder.getUnitAttr());
     if (plan.getQRegisters())
       qTile = tile::named(tile::ConvertOp::create(builder, type.withSpace(MemorySpace::Register), qTile),
                           "q_tile_fragment");
@@ -488,9 +471,7 @@ private:
     scoreType = shape({{"q", plan.getTileQ()}, {"k", columns}}, f32);
     Value k0 = loop.getOrigin();
     Value kTile = copy(shape({{"k", columns}, {"d", depth}}, dtype, MemorySpace::Shared), of.keys,
-                       ValueRange{b, of.kvHead, k0}, keysRead, plan.getStages(), "k_tile");
-    if (op.packsKeys()) // S is masked there
-      kTile.getDefiningOp()->setAttr(tile::anyAfterLimitAttr, builder.getUnitAttr());
+                       ValueRange{b, of.kvHead, k0}, keyLength, plan.getStages(), "k_tile");
     Value s = product("s", scoreType, qTile, kTile);
     Value x = maskTile(savingScore(s, k0), k0, loop.getPartial());
     Carried next;
@@ -590,7 +571,6 @@ private:
   TileType rowType, scoreType, outType;
   RowAxes axes = plan.getPackGqa() ? RowAxes{"hkv", tile::rowsAxis} : RowAxes{};
   Value q0, keyLength;
-  Value keysRead;   ///< rows of K to copy; may include rows past the last key, because S is masked there
   Value valuesRead; ///< rows of V to copy; rows past these read as zeros, since P is 0 there and 0 * NaN would be NaN
   Value rowOrigin;  ///< first row coordinate of the tile: q0 plus the query offset, or row0 of a packed group
   Value rowHead;    ///< head that indexes the rows: a query head, or the key head of a packed group

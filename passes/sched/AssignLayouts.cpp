@@ -15,7 +15,6 @@
 #include "ir/NestedOps.h"
 #include "ir/sched/Sched.h"
 #include "passes/Passes.h"
-#include "passes/analysis/copies/BoxedRows.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 
@@ -141,12 +140,11 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   }
 
   /// The swizzle with the widest panel that divides the part of a row that one warp reads, so that each warp's columns
-  /// start at a panel. Where TMA copies tiles (if `singleRows`, one row a box), the panel has the width that TMA copies
-  /// fastest.
-  Attribute swizzle(TileType type, bool singleRows) {
+  /// start at a panel. Where TMA copies tiles, the panel has the width that TMA copies fastest.
+  Attribute swizzle(TileType type) {
     int64_t shareBytes =
         type.getShape().back() / columnWarpsOf(type) * type.getElementType().getIntOrFloatBitWidth() / 8;
-    return producerWarps ? sched::SwizzleAttr::forBoxes(&getContext(), shareBytes, singleRows)
+    return producerWarps ? sched::SwizzleAttr::forBoxes(&getContext(), shareBytes)
                          : sched::SwizzleAttr::widest(&getContext(), shareBytes);
   }
 
@@ -154,9 +152,8 @@ struct AssignLayouts : attune::impl::AssignLayoutsBase<AssignLayouts> {
   /// each thread writes one of them.
   Attribute layoutFor(Value value) {
     auto type = cast<TileType>(value.getType());
-    auto load = value.getDefiningOp<tile::LoadOp>();
     if (type.getSpace() == MemorySpace::Shared)
-      return type.rank() == 1 ? Attribute() : swizzle(type, load && takesSingleRows(load));
+      return type.rank() == 1 ? Attribute() : swizzle(type);
     if (tile::isByPart(type))
       return FragmentAttr::get(&getContext(), FragmentRole::Distances, type.getShape()[0]);
     return rowFragment(FragmentRole::C, type.getShape()[0], columnWarpsOf(type));

@@ -12,7 +12,7 @@
 //     load Q[b, h, q0] limit Sq             load Q[0, h, begin + q0] limit begin + Sq
 //
 // Positions, masks, scores and dropout thus count within a sequence, and no row of another sequence is written or reaches
-// a result. Copies on which nothing depends after the sequence's end (tile.any_after_limit) take whole tiles.
+// a result.
 //
 // The number of a sequence's first tile is begin / 128 + b + 1 (tile.search), which leaves at most one tile without rows
 // for each sequence. Such a tile loops over nothing.
@@ -296,7 +296,6 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     if (dim + 1 == op.getIndices().size())
       op.getLimitMutable().assign(limitOf(op, operand, begin));
-    op->removeAttr(tile::anyAfterLimitAttr);
     builder.setInsertionPoint(op);
     op.getIndicesMutable()[unsigned(dim)].set(add(begin, op.getIndices()[dim]));
     op.getIndicesMutable()[0].set(number(0));
@@ -306,12 +305,10 @@ private:
   template <typename Op> Value limitOf(Op op, tile::OperandAttr operand, Value begin) {
     const StringRef axis = operand.getAxes()[rowDimension(operand)].getName();
     const bool isAll = isExtent(op.getLimit(), axis);
-    if (isAll && !isPadded(operand) && !op->hasAttr(tile::anyAfterLimitAttr))
+    if (isAll && !isPadded(operand))
       return along(axis).end;
     Operation *known = op.getLimit().getDefiningOp();
     isAll || !known ? builder.setInsertionPoint(body) : builder.setInsertionPointAfter(known);
-    if (op->hasAttr(tile::anyAfterLimitAttr))
-      return extent(axis, allRows(axis));
     if (writesWhole(op, operand))
       return extent(derive(axis, workspaceRows), "padded_rows");
     return add(begin, isAll ? along(axis).count : op.getLimit());

@@ -136,7 +136,7 @@ class Impl(AttentionImpl):
             pages[slots // pages.shape[1], slots % pages.shape[1]] = rows[:len(slot_mapping)][is_written]
 
     def forward(self, layer, query, key, value, kv_cache, attn_metadata, output, output_scale=None, output_block_scale=None):
-        """Writes the attention of query [T, H, D] to output [T, H, Dv], and returns it. Of a decoder, key and value are in the cache already."""
+        """Writes the attention of query [T, H, D] to output [T, H, D], and returns it. A decoder's key and value are in the cache already."""
         if output_scale is not None or output_block_scale is not None:
             fail("output_scale is given, but kernels do not quantise their output; turn off the fusion of attention and quantisation, fuse_attn_quant")
         if attn_metadata is None:  # a run that measures memory
@@ -163,9 +163,9 @@ class Impl(AttentionImpl):
         return output
 
     def _pages(self, kv_cache):
-        """The pages of keys [pages, size, Hkv, D] and of values [pages, size, Hkv, Dv], as views of vLLM's cache."""
-        if kv_cache.dim() != 4 or kv_cache.shape[1] != self.num_kv_heads or kv_cache.shape[3] <= self.head_size:
-            fail(f"the cache has shape {list(kv_cache.shape)}, but must have [pages, {self.num_kv_heads}, size, {self.head_size} columns of K and those of V], as "
-                 "vLLM 0.33 lays it out; install another vLLM")
+        """The pages of keys and of values, [pages, size, Hkv, D], as views of vLLM's cache."""
+        if kv_cache.dim() != 4 or kv_cache.shape[1] != self.num_kv_heads or kv_cache.shape[3] != 2 * self.head_size:
+            fail(f"the cache has shape {list(kv_cache.shape)}, but must have [pages, {self.num_kv_heads}, size, {2 * self.head_size}], the columns of K before "
+                 f"those of V, as vLLM 0.32 and 0.33 lay it out; {_ELSE}")
         pages = kv_cache.transpose(1, 2)
         return pages[..., :self.head_size], pages[..., self.head_size:]

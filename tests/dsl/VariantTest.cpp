@@ -167,8 +167,7 @@ TEST_CASE("packed sequences") {
         "attune variant 1\nname v\nsequences a c\ntensor a i32 1\ntensor c i32 1\n");
   CHECK(Variant("v").sequences(bounds("a"), bounds("a")).canonical() ==
         "attune variant 1\nname v\nsequences a a\ntensor a i32 1\n");
-  CHECK(Variant("v").sequences(bounds("a")).canonical() ==
-        "attune variant 1\nname v\nsequences a -\ntensor a i32 1\n");
+  CHECK(Variant("v").sequences(bounds("a")).canonical() == "attune variant 1\nname v\nsequences a -\ntensor a i32 1\n");
   CHECK(message(Variant("v").sequences(bounds("a", i64))) ==
         "sequences \"a\" are i64 of rank 1, but must be i32 of rank 1 [B + 1]; declare captured(\"a\", i32, rank(1))");
   CHECK(message(Variant("v").sequences(bounds("a"), bounds("c", i64))) ==

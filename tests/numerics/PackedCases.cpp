@@ -79,7 +79,8 @@ Group attune::tests::packedGroup() {
       all.add(label, variant, dim, dimV, 400, 410);
   for (const auto &[label, variant] : variants)
     for (auto [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {6, 300}, {333, 333}, {600, 450}})
-      for (auto [pageSize, lengths] : std::vector<std::pair<int, bool>>{{0, false}, {0, true}, {16, true}, {128, false}})
+      for (auto [pageSize, lengths] :
+           std::vector<std::pair<int, bool>>{{0, false}, {0, true}, {16, true}, {128, false}})
         all.addCached(label, variant, queries % 2 ? 64 : 128, queries % 2 ? 64 : 128, queries, keys, pageSize, lengths);
   for (auto [dim, dimV] : std::vector<std::pair<int, int>>{{40, 72}, {192, 128}, {256, 256}, {576, 512}})
     for (int pageSize : {0, 32, 256})

@@ -49,7 +49,7 @@ tile.kernel @rows(q: in [b, h, q, d 64] bf16, o: out [b, h, q, d 64] bf16, delta
   %O = tile.param "o" : !tile.view<4, bf16>
   %DELTA = tile.param "delta" : !tile.view<3, f32>
   %SUMS = tile.param "sums" : !tile.view<4, f32>
-  %tile = tile.load %Q[%b, %h, %q0] limit %Sq {tile.any_after_limit} : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>
+  %tile = tile.load %Q[%b, %h, %q0] limit %Sq : !tile.view<4, bf16> -> !tile.tile<q 64 x d 64, bf16, shared>
   %delta = tile.load %DELTA[%b, %h, %q0] limit %Sq : !tile.view<3, f32> -> !tile.tile<q 64, f32, register>
   %s = tile.splat %zero : f32 -> <q 64 x d 64, f32, register>
   tile.store %s, %SUMS[%b, %h, %q0] limit %Sq : !tile.tile<q 64 x d 64, f32, register>, !tile.view<4, f32>

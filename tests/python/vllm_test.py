@@ -99,24 +99,26 @@ class Layer:
 class Server:
     """One layer's cache and its sequences, with random queries, keys and values. Page 0 is vLLM's page of nothing."""
 
-    def __init__(self, size=16, pages=32, heads=(H, HKV), columns=(D, D), dtype=torch.float32, is_by_head=False, sequences=4):
+    def __init__(self, size=16, pages=32, heads=(H, HKV), columns=D, dtype=torch.float32, is_by_head=False, sequences=4):
         self.size, self.heads, self.columns, self.dtype = size, heads, columns, dtype
-        shape = (pages, heads[1], size, sum(columns)) if is_by_head else (pages, size, heads[1], sum(columns))
+        shape = (pages, heads[1], size, 2 * columns) if is_by_head else (pages, size, heads[1], 2 * columns)
         self.cache = torch.full(shape, math.nan, dtype=dtype, device=DEVICE)
         self.cache[0] = 0
         if not is_by_head:
             self.cache = self.cache.transpose(1, 2)
         free = (torch.randperm(pages - 1) + 1).tolist()
         self.table = [[free.pop() for _ in range((pages - 1) // sequences)] for _ in range(sequences)]
-        self.keys, self.values = [[torch.empty(0, heads[1], x, dtype=dtype, device=DEVICE)] * sequences for x in columns]
+        self.keys, self.values = [[torch.empty(0, heads[1], columns, dtype=dtype, device=DEVICE)] * sequences for _ in range(2)]
+
+    def slots(self):
+        return self.cache.transpose(1, 2).flatten(0, 1)
 
     def step(self, counts, padding=0, is_padded=False):
         """The metadata of a batch, its queries, new keys and new values, and for each sequence (rows, its number). `padding` rows, and where is_padded as many
         sequences, belong to nobody, as in a graph for more of them."""
         members = [i for i, count in enumerate(counts) if count]
         rows = sum(counts)
-        query, key, value = [torch.randn(rows + padding, heads, columns, device=DEVICE).to(self.dtype)
-                             for heads, columns in zip((self.heads[0], self.heads[1], self.heads[1]), (self.columns[0], *self.columns))]
+        query, key, value = [torch.randn(rows + padding, heads, self.columns, device=DEVICE).to(self.dtype) for heads in (self.heads[0], self.heads[1], self.heads[1])]
         bounds, slots, spans = [0], [], []
         for i in members:
             first, last = bounds[-1], bounds[-1] + counts[i]
@@ -173,9 +175,9 @@ class Backend(unittest.TestCase):
                         self.run_step(server, impl, server.step(counts), **options)
 
     def test_heads_and_columns(self):
-        for heads, columns in (((4, 4), (16, 16)), ((8, 1), (24, 24)), ((4, 2), (24, 16)), ((3, 1), (64, 64))):
+        for heads, columns in (((4, 4), 16), ((8, 1), 24), ((3, 1), 64)):
             with self.subTest(heads=heads, columns=columns):
-                server, impl = Server(heads=heads, columns=columns), made(heads, columns[0])
+                server, impl = Server(heads=heads, columns=columns), made(heads, columns)
                 for counts in SCHEDULE:
                     self.run_step(server, impl, server.step(counts))
 
@@ -186,12 +188,18 @@ class Backend(unittest.TestCase):
 
     def test_padding(self):
         """Rows of nobody write nothing. In a graph for more sequences those without a query have no keys."""
-        for counts, padding, is_padded in (((5, 40, 2, 0), 3, False), ((1, 1, 1, 0), 5, True), ((1, 1, 1, 9), 6, False)):
-            server, impl = Server(), made(sliding_window=8)
-            self.run_step(server, impl, server.step((3, 20, 9, 0)), sliding_window=8)
-            output = self.run_step(server, impl, server.step(counts, padding, is_padded), sliding_window=8)
-            self.assertTrue(torch.equal(server.cache[0], torch.zeros_like(server.cache[0])))
-            self.assertTrue(torch.equal(output[sum(counts):], torch.full_like(output[sum(counts):], 0.0 if is_padded else 7.0)))
+        for counts, padding, is_padded, is_counted in (((5, 40, 2, 0), 3, False, False), ((1, 1, 1, 0), 5, True, True), ((1, 1, 1, 0), 5, True, False),
+                                                       ((1, 1, 1, 9), 6, False, False)):
+            with self.subTest(counts=counts, padding=padding, is_padded=is_padded, is_counted=is_counted):
+                server, impl = Server(), made(sliding_window=8)
+                self.run_step(server, impl, server.step((3, 20, 9, 0)), sliding_window=8)
+                common, *rest = server.step(counts, padding, is_padded)
+                before = server.slots().clone()
+                common = dataclasses.replace(common, num_actual_tokens=sum(counts) + (padding if is_counted else 0))
+                output = self.run_step(server, impl, (common, *rest), sliding_window=8)
+                before[common.slot_mapping[:sum(counts)]] = server.slots()[common.slot_mapping[:sum(counts)]]
+                self.assertTrue(torch.equal(before.nan_to_num(7.0), server.slots().nan_to_num(7.0)))
+                self.assertTrue(torch.equal(output[sum(counts):], torch.full_like(output[sum(counts):], 0.0 if is_counted else 7.0)))
 
     def test_steps_compile_no_kernels(self):
         server, impl = Server(), made(sliding_window=8)
@@ -237,7 +245,7 @@ class Backend(unittest.TestCase):
             metadata_of(dataclasses.replace(common, causal=torch.ones(1, dtype=torch.int32)))
         with self.assertRaisesRegex(attune.Error, "output_scale is given, but kernels do not quantise their output; turn off the fusion"):
             made().forward(Layer(), query, key, value, server.cache, metadata_of(common), query, torch.ones(()))
-        with self.assertRaisesRegex(attune.Error, r"the cache has shape \[2, 32, 16, 2, 16\], but must have \[pages, 2, size, 16 columns of K and those of V\], as vLLM 0.33"):
+        with self.assertRaisesRegex(attune.Error, r"the cache has shape \[2, 32, 16, 2, 16\], but must have \[pages, 2, size, 32\], the columns of K before those of V, as vLLM 0"):
             made().do_kv_cache_update(Layer(), key, value, torch.empty(2, 32, 16, 2, 16), common.slot_mapping)
 
     def test_registration(self):

@@ -107,7 +107,9 @@ std::vector<Feature> features() {
        },
        {.dtype = bf16, .headDim = 64, .gradients = Gradients{}, .backward = true}},
       {"packed sequences",
-       [=] { return Variant("packed").mask(causal()).sequences(tensor("first_q", i32, 1), tensor("first_k", i32, 1)); }},
+       [=] {
+         return Variant("packed").mask(causal()).sequences(tensor("first_q", i32, 1), tensor("first_k", i32, 1));
+       }},
       {"K and V in pages",
        [=] { return Variant("paged").keyLengths(tensor("lengths", i32, 1)).keyPages(tensor("pages", i32, 2), 64); }},
       {"packed queries with K and V in pages",

@@ -180,12 +180,12 @@ constexpr size_t chosenTiles = 4;
 constexpr int64_t barrierBytes = 512; ///< upper bound of the bytes of mbarriers and of messages between roles
 
 /// Bytes of a row in shared memory, rounded up to whole panels of TMA.
-static int64_t boxRowBytes(int64_t columns, int64_t elementBytes, bool singleRows = false) {
-  return sched::boxRowBytes(roundUp(columns, 16) * elementBytes, singleRows);
+static int64_t boxRowBytes(int64_t columns, int64_t elementBytes) {
+  return sched::boxRowBytes(roundUp(columns, 16) * elementBytes);
 }
 /// Bytes in whole panels of one row of K plus one row of V, or of Q plus dO.
-static int64_t boxRowBytesOf(const LoopColumns &of, int64_t elementBytes, bool singleRows) {
-  return boxRowBytes(of.d, elementBytes, singleRows) + boxRowBytes(of.dv, elementBytes, singleRows);
+static int64_t boxRowBytesOf(const LoopColumns &of, int64_t elementBytes) {
+  return boxRowBytes(of.d, elementBytes) + boxRowBytes(of.dv, elementBytes);
 }
 
 LoopColumns attune::columnsOfQueryLoop(int64_t headDim, int64_t headDimV, int64_t granularity, int64_t splits) {
@@ -218,25 +218,24 @@ static int64_t vectorBytes(const PlanRequest &request, const Plan &plan) {
 }
 
 /// Bytes of the panels in which TMA copies or stores rows of `columns` elements.
-static int64_t panelOf(int64_t columns, int64_t elementBytes, bool singleRows = false) {
-  return sched::panelForBoxes(roundUp(columns, 16) * elementBytes, singleRows);
+static int64_t panelOf(int64_t columns, int64_t elementBytes) {
+  return sched::panelForBoxes(roundUp(columns, 16) * elementBytes);
 }
 
 static int64_t warpgroupSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of = columnsOf(request, plan);
   const int64_t e = request.elementBytes;
-  const int64_t ofKeys = boxRowBytesOf(of, e, request.keyLengths),
-                ofQueries = boxRowBytesOf(of, e, request.queryLengths);
+  const int64_t rowBytes = boxRowBytesOf(of, e);
   // If their panels are equal, dK is stored through the bytes of V, and dV through those of dQ where shared memory has no
   // room for dV alone (tile-to-sched). In persistent blocks both have bytes of their own, as K and V of the next tile
   // arrive meanwhile, and dQ, which is added from registers, has none.
   const bool isSame = of.d == of.dv;
-  const bool dkOverV = !plan.persistent && isSame && panelOf(of.dv, e, request.keyLengths) == panelOf(of.d, e),
+  const bool dkOverV = !plan.persistent && isSame && panelOf(of.dv, e) == panelOf(of.d, e),
              dvOverDq = !plan.persistent && isSame && panelOf(of.d, 4) == panelOf(of.dv, e);
   const int64_t storedRow = (dkOverV ? 0 : boxRowBytes(of.d, e)) + (dvOverDq ? 0 : boxRowBytes(of.dv, e));
   const int64_t exchanged = 2 * plan.tileK * boxRowBytes(plan.tileQ, e),
                 added = plan.persistent ? 0 : plan.tileQ * boxRowBytes(of.d, 4);
-  return plan.tileK * (plan.queryStages * ofKeys + storedRow) + plan.stages * plan.tileQ * ofQueries + exchanged +
+  return plan.tileK * (plan.queryStages * rowBytes + storedRow) + plan.stages * plan.tileQ * rowBytes + exchanged +
          added + windowBytes(request, plan, /*stages=*/1) +
          (plan.stageBiases && request.relativeValues ? windowSlackBytes : 0) +
          plan.stages * vectorBytes(request, plan) + barrierBytes;
@@ -341,19 +340,16 @@ static int64_t sumSharedBytes(const PlanRequest &request, const Plan &plan, Sums
   const int64_t e = request.elementBytes, dpStages = plan.dpStages ? plan.dpStages : plan.stages;
   int64_t tiles;
   if (sums == Sums::Dq) {
-    tiles = plan.tileQ * boxRowBytesOf(of, e, false) +
-            plan.tileK * (plan.stages * boxRowBytes(of.d, e, request.keyLengths) +
-                          dpStages * boxRowBytes(of.dv, e, request.keyLengths));
+    tiles = plan.tileQ * boxRowBytesOf(of, e) +
+            plan.tileK * (plan.stages * boxRowBytes(of.d, e) + dpStages * boxRowBytes(of.dv, e));
   } else {
-    tiles = plan.tileK * (boxRowBytes(of.d, e, request.keyLengths) +
-                          (sums == Sums::Dv ? 0 : boxRowBytes(of.dv, e, request.keyLengths))) +
-            plan.tileQ * (plan.stages * boxRowBytes(of.d, e, request.queryLengths) +
-                          (sums == Sums::Dk ? dpStages : plan.stages) * boxRowBytes(of.dv, e, request.queryLengths));
+    tiles = plan.tileK * (boxRowBytes(of.d, e) + (sums == Sums::Dv ? 0 : boxRowBytes(of.dv, e))) +
+            plan.tileQ * (plan.stages * boxRowBytes(of.d, e) +
+                          (sums == Sums::Dk ? dpStages : plan.stages) * boxRowBytes(of.dv, e));
     // dK is stored through the bytes of K, and dV through the bytes of V (of K if the loop has no V), where the panels
     // are equal and the bytes suffice.
     auto storedApart = [&](int64_t columns, int64_t ofHeld) {
-      const bool isOver =
-          roundUp(columns, 16) <= roundUp(ofHeld, 16) && panelOf(columns, e) == panelOf(ofHeld, e, request.keyLengths);
+      const bool isOver = roundUp(columns, 16) <= roundUp(ofHeld, 16) && panelOf(columns, e) == panelOf(ofHeld, e);
       return isOver ? 0 : plan.tileK * boxRowBytes(columns, e);
     };
     if (sums != Sums::Dv)
@@ -424,7 +420,7 @@ static double elementRegisters(const PlanRequest &request, const Plan &plan) {
 static int64_t elementSharedBytes(const PlanRequest &request, const Plan &plan) {
   const LoopColumns of{request.headDim, request.headDimV};
   const int64_t e = request.elementBytes, held = (request.denseGradients ? plan.stages : 1) * plan.tileQ;
-  return held * boxRowBytesOf(of, e, false) + plan.stages * plan.tileK * boxRowBytesOf(of, e, request.keyLengths) +
+  return held * boxRowBytesOf(of, e) + plan.stages * plan.tileK * boxRowBytesOf(of, e) +
          windowBytes(request, plan, plan.stages) + plan.stages * vectorBytes(request, plan) + barrierBytes;
 }
 

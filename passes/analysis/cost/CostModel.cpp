@@ -249,18 +249,14 @@ int64_t attune::biasRowBytes(const PlanRequest &request, const Plan &plan) {
 static std::vector<SharedBuffer> sharedBuffers(const PlanRequest &request, const Plan &plan) {
   const int64_t e = request.elementBytes;
   // TMA copies whole panels, so the columns are rounded up to panels.
-  auto columns = [&](int64_t padded, bool singleRows = false) {
-    return plan.producerWarps ? sched::boxRowBytes(padded * e, singleRows) / e : padded;
-  };
-  const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan)),
-                columnsOfV = columns(request.paddedHeadDimV(plan), request.keyLengths);
+  auto columns = [&](int64_t padded) { return plan.producerWarps ? sched::boxRowBytes(padded * e) / e : padded; };
+  const int64_t d = columns(roundUp(request.headDim, 16)), dv = columns(request.paddedHeadDimV(plan));
   // Rows of Q of a packed group that are kept in registers are loaded directly, without shared memory.
   const bool loadsQ = plan.packGqa && (plan.producerWarps || plan.qRegisters);
   const int64_t queryBytes = loadsQ ? 0 : plan.queryStages * plan.tileQ * d * e;
-  std::vector<SharedBuffer> buffers = {
-      {"Q", queryBytes},
-      {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
-      {"V", roundUp(plan.stages * plan.tileK * columnsOfV * e, sched::swizzledAlignment)}};
+  std::vector<SharedBuffer> buffers = {{"Q", queryBytes},
+                                       {"K", roundUp(plan.stages * plan.tileK * d * e, sched::swizzledAlignment)},
+                                       {"V", roundUp(plan.stages * plan.tileK * dv * e, sched::swizzledAlignment)}};
   // Each ring has a full and an empty mbarrier a stage, 16 bytes together. A producer that searches sends longer
   // messages to the consumers.
   if (plan.producerWarps)

@@ -331,11 +331,8 @@ WarpgroupCycles attune::warpgroupCycles(const PlanRequest &request, const Plan &
           .shared = operandBytes / arch.sharedBytesPerClockPerSM};
 }
 
-/// The number of panels, and so of TMA boxes, that a row is split into. `singleRows`: TMA copies one box a row, as at
-/// the end of a sequence within a tile.
-static double boxesOfRow(int64_t rowBytes, bool singleRows = false) {
-  return double(ceilDiv(rowBytes, sched::panelForBoxes(rowBytes, singleRows)));
-}
+/// The number of panels, and so of TMA boxes, that a row is split into.
+static double boxesOfRow(int64_t rowBytes) { return double(ceilDiv(rowBytes, sched::panelForBoxes(rowBytes))); }
 
 /// Cycles of TMA for a row of a tensor. Rows that do not start at a sector of 32 bytes take about twice as long.
 static double copyCycles(int64_t columns, int64_t elementBytes, const WarpgroupCalibration &c) {

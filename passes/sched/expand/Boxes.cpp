@@ -1,10 +1,8 @@
 //===- Boxes.cpp - Tiles copied by TMA: to shared memory, and to dense tensors ---===//
 //
-// TMA copies a tile in boxes of rows x one panel (swizzled slice of the rows). A tile takes one box for each panel if
-// its rows are contiguous in memory and only the end of the tensor limits the rows, because TMA fills rows outside of
-// the tensor with zeros. If the rows of a tile are in several pages, the tile takes several boxes for each panel. TMA
-// does not know a limit, such as a sequence length, before the end of the tensor: rows past the limit are loaded from a
-// row outside of the tensor, so that these rows become zeros.
+// TMA copies a tile in boxes of rows x one panel (swizzled slice of the rows). A tile takes one box for each panel, or
+// several where its rows are in several pages. TMA reads rows outside of the tensor as zeros, and does not write them.
+// Where a sequence ends before the tensor does, limited tensor maps move that end for each copy (sched.tensor_map).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +17,17 @@
 
 namespace attune::expansion {
 
-Value Boxes::tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle) {
+Value Boxes::tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle, bool limited) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&kernelBody());
-  return sched::describe(builder, loc, tile::parameterOf(view), rows, swizzle);
+  return sched::describe(builder, loc, tile::parameterOf(view), rows, swizzle, limited);
+}
+
+Value Boxes::limitOf(Value view, Value limit) {
+  if (endsWithAxis(view, limit))
+    return {};
+  Value rows = extentOf(mapping.lookup(view), unsigned(cast<tile::ViewType>(view.getType()).getRank() - 2));
+  return arith::MinSIOp::create(builder, loc, mapping.lookup(limit), rows);
 }
 
 void Boxes::loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow) {
@@ -30,7 +35,7 @@ void Boxes::loadBoxRow(Value map, const BoxPlace &from, Value column0, const Box
                 all = cast<TileType>(to.buffer.getType()).getShape()[2];
   for (int64_t column = 0; column < all; column += columns)
     sched::LoadBoxOp::create(builder, loc, map, from.batch, from.head, from.row, i32(column), to.buffer, to.stage,
-                             to.ring, column0 ? add(column0, column) : Value(), sharedRow);
+                             to.ring, column0 ? add(column0, column) : Value(), sharedRow, from.limit);
 }
 
 void Boxes::expectTile(const BoxTarget &to) {
@@ -46,12 +51,6 @@ Boxes::BoxPlace Boxes::boxPlace(sched::CopyTileOp op, Value row) {
     row = slot;
   }
   return {batch, mapping.lookup(op.getIndices()[1]), row};
-}
-
-Value Boxes::rowOutside(sched::CopyTileOp op) {
-  if (auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>())
-    return i32(int64_t(pages.getSize()));
-  return extentOf(mapping.lookup(op.getView()), 2);
 }
 
 void Boxes::beforeAcquire(Value ring, Value index, function_ref<void()> body) {
@@ -70,75 +69,45 @@ void Boxes::beforeAcquire(Value ring, Value index, function_ref<void()> body) {
 
 LogicalResult Boxes::copyByEngine(sched::CopyTileOp op, Value buffer, Value stage) {
   auto type = cast<TileType>(buffer.getType());
-  auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
   const int64_t rows = type.getShape()[1];
   const BoxTarget to{buffer, stage, mapping.lookup(op.getRing())};
-  auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>();
-  const int64_t together = pages ? std::gcd(rows, int64_t(pages.getSize())) : rows;
-  Value row0 = mapping.lookup(op.getIndices()[2]), limit = mapping.lookup(op.getLimit());
-  Value map = tensorMap(op.getView(), together, swizzle);
+  Value row0 = mapping.lookup(op.getIndices()[2]);
   expectTile(to);
-  if (!pages && endsWithAxis(op.getView(), op.getLimit())) {
-    loadBoxRow(map, boxPlace(op, row0), {}, to, {});
+  if (auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>()) {
+    copyPages(op, to, std::gcd(rows, int64_t(pages.getSize())), row0, mapping.lookup(op.getLimit()));
     return success();
   }
+  BoxPlace from = boxPlace(op, row0);
+  from.limit = limitOf(op.getView(), op.getLimit());
+  loadBoxRow(tensorMap(op.getView(), rows, cast<sched::SwizzleAttr>(type.getLayout()), bool(from.limit)), from, {}, to,
+             {});
+  return success();
+}
+
+void Boxes::copyPages(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit) {
+  auto type = cast<TileType>(to.buffer.getType());
+  auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
+  const int64_t rows = type.getShape()[1], size = op.getView().getDefiningOp<tile::PagedRowsOp>().getSize();
+  Value map = tensorMap(op.getView(), together, swizzle), limited = tensorMap(op.getView(), together, swizzle, true);
   // The page numbers of all TMA boxes are loaded together, so that the latencies of these loads overlap.
   SmallVector<BoxPlace> places;
   beforeAcquire(to.ring, row0, [&] {
     for (int64_t row = 0; row < rows; row += together)
       places.push_back(boxPlace(op, add(row0, row)));
   });
-  auto wholeTile = [&] {
-    for (auto [i, place] : llvm::enumerate(places))
-      loadBoxRow(map, place, {}, to, places.size() > 1 ? i32(int64_t(i) * together) : Value());
+  auto copy = [&](Value map, bool isLast) {
+    for (auto [i, place] : llvm::enumerate(places)) {
+      BoxPlace from = place;
+      if (isLast) { // the row of the page at which the sequence ends
+        Value left = arith::SubIOp::create(builder, loc, limit, add(row0, int64_t(i) * together));
+        Value end = arith::MinSIOp::create(builder, loc, add(place.row, left), i32(size));
+        from.limit = arith::MaxSIOp::create(builder, loc, end, i32(0));
+      }
+      loadBoxRow(map, from, {}, to, places.size() > 1 ? i32(int64_t(i) * together) : Value());
+    }
   };
-  Value ends = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, add(row0, rows), limit);
-  either(ends, wholeTile, [&] { copyLastTile(op, to, together, row0, limit); });
-  return success();
-}
-
-void Boxes::forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body) {
-  if (end == size)
-    return body(i32(0));
-  auto loop = scf::ForOp::create(builder, loc, i32(0), i32(end), i32(size));
-  loop->setAttr(tile::nameAttr, builder.getStringAttr(name));
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(loop.getBody());
-  body(loop.getInductionVar());
-}
-
-void Boxes::copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit) {
-  auto type = cast<TileType>(to.buffer.getType());
-  LastTile tile{op, to, {together}, {}, rowOutside(op), limit};
-  const std::vector<int64_t> finer =
-      endsInGroups(op.getLimit()) ? std::vector<int64_t>{16} : std::vector<int64_t>{8, 1};
-  for (int64_t size : finer)
-    if (size < together)
-      tile.sizes.push_back(size);
-  for (int64_t size : tile.sizes)
-    tile.maps.push_back(tensorMap(op.getView(), size, cast<sched::SwizzleAttr>(type.getLayout())));
-  forSteps(type.getShape()[1], together, "tile_row", [&](Value tileRow) {
-    Value row = add(row0, tileRow);
-    copyBoxes(tile, 0, boxPlace(op, row), tileRow, row);
-  });
-}
-
-void Boxes::copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row) {
-  const int64_t size = tile.sizes[level];
-  Value inside = below(row, tile.limit);
-  auto whole = [&] {
-    Value from = arith::SelectOp::create(builder, loc, inside, at.row, tile.outside);
-    loadBoxRow(tile.maps[level], {at.batch, at.head, from}, {}, tile.to, tileRow);
-  };
-  if (level + 1 == tile.sizes.size())
-    return whole();
-  Value crossed = arith::AndIOp::create(builder, loc, inside, below(tile.limit, add(row, size)));
-  auto bySmallerBoxes = [&] {
-    forSteps(size, tile.sizes[level + 1], "box_row", [&](Value boxRow) {
-      copyBoxes(tile, level + 1, {at.batch, at.head, add(at.row, boxRow)}, add(tileRow, boxRow), add(row, boxRow));
-    });
-  };
-  either(crossed, bySmallerBoxes, whole);
+  Value isWhole = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, add(row0, rows), limit);
+  either(isWhole, [&] { copy(map, false); }, [&] { copy(limited, true); });
 }
 
 bool Boxes::isTakenByEngine(sched::ExchangeOp exchange) {
@@ -161,7 +130,7 @@ void Boxes::scatterBoxes(tile::ScatterOp op) {
   const int64_t panel = cast<sched::TensorMapType>(map.getType()).getColumns();
   for (int64_t column = 0; column < shape[1]; column += panel)
     sched::StoreBoxOp::create(builder, loc, ring, stage, i32(0), map, at[0], at[1], at[2], i32(column),
-                              add(at[3], column), /*adds=*/false);
+                              add(at[3], column), /*limit=*/Value(), /*adds=*/false);
   sched::CommitBoxesOp::create(builder, loc);
   storesBoxes = true;
 }
@@ -276,13 +245,10 @@ LogicalResult Boxes::storeByEngine(tile::StoreOp op, bool another) {
   }
   if (!over)
     ownBuffer = shared;
-  Output output{buffer, stagedBoxes(shared, i32(0), op.getView(), /*adds=*/false), {}};
+  Output output{
+      buffer, stagedBoxes(shared, i32(0), op.getView(), /*adds=*/false, limitOf(op.getView(), op.getLimit())), {}};
   for (Value index : op.getIndices())
     output.at.push_back(mapping.lookup(index));
-  if (!endsWithAxis(op.getView(), op.getLimit())) {
-    output.limit = mapping.lookup(op.getLimit());
-    output.head = slice(op.getView(), op.getIndices(), nameOfView(op.getView()) + "_head");
-  }
   writeBoxes(output);
   if (another)
     return success();
@@ -303,12 +269,13 @@ void Boxes::storeBoxes(const StagedBoxes &boxes, Value sharedRow, ArrayRef<Value
   const int64_t panel = cast<sched::TensorMapType>(boxes.map.getType()).getColumns();
   for (int64_t column = 0; column < columns; column += panel)
     sched::StoreBoxOp::create(builder, loc, boxes.shared, boxes.stage, sharedRow, boxes.map, at[0], at[1], at[2],
-                              i32(column), ownColumn ? add(ownColumn, column) : Value(), boxes.adds);
+                              i32(column), ownColumn ? add(ownColumn, column) : Value(), boxes.limit, boxes.adds);
 }
 
-Boxes::StagedBoxes Boxes::stagedBoxes(Value shared, Value stage, Value view, bool adds) {
+Boxes::StagedBoxes Boxes::stagedBoxes(Value shared, Value stage, Value view, bool adds, Value limit) {
   auto swizzle = cast<sched::SwizzleAttr>(cast<TileType>(shared.getType()).getLayout());
-  return {shared, stage, tensorMap(view, 64, swizzle), tile::operandOf(view).getColumns(), adds};
+  Value map = tensorMap(view, 64, swizzle, bool(limit));
+  return {shared, stage, map, tile::operandOf(view).getColumns(), adds, limit};
 }
 
 void Boxes::writeBoxes(const Output &output) {
@@ -332,38 +299,13 @@ void Boxes::issueOutputs() {
     for (const Output &output : outputs) {
       auto held = cast<TileType>(output.buffer.getType());
       Value row = warpgroupRow(), ownColumn = warpgroupColumn(held);
-      auto store = [&] {
-        storeBoxes(output.boxes, row, {output.at[0], output.at[1], add(output.at[2], warpgroupRow(held))}, ownColumn);
-      };
-      output.limit ? onlyIf(isWhole(output), store) : store();
+      storeBoxes(output.boxes, row, {output.at[0], output.at[1], add(output.at[2], warpgroupRow(held))}, ownColumn);
     }
     sched::CommitBoxesOp::create(builder, loc);
     if (!again)
       sched::WaitBoxesOp::create(builder, loc, 0);
   });
-  for (const Output &output : outputs)
-    if (output.limit)
-      onlyIf(opposite(isWhole(output)), [&] { storeRows(output); });
   outputs.clear();
-}
-
-Value Boxes::isWhole(const Output &output) {
-  Value end = add(output.at[2], add(warpgroupRow(cast<TileType>(output.buffer.getType())), 64));
-  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, end, output.limit);
-}
-
-void Boxes::storeRows(const Output &output) {
-  auto shared = cast<TileType>(output.boxes.shared.getType());
-  Value row0 = add(output.at[2], warpgroupRow(cast<TileType>(output.buffer.getType())));
-  forEachChunk(64, output.boxes.columns, shared.getElementType().getIntOrFloatBitWidth() / 8, rem(thread, 128), 128,
-               [&](Value row, Value column, Value inside) {
-                 Value viewRow = add(row0, row);
-                 Value valid = below(viewRow, output.limit);
-                 onlyIf(inside ? both(inside, valid) : valid, [&] {
-                   sched::CopyToGlobalOp::create(builder, loc, output.boxes.shared, add(warpgroupRow(), row), column,
-                                                 output.head, viewRow);
-                 });
-               });
 }
 
 } // namespace attune::expansion

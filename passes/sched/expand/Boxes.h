@@ -16,8 +16,11 @@ public:
   using GlobalViews::GlobalViews;
 
 protected:
-  /// The tensor map of `view` for TMA boxes of `rows` rows x one panel of `swizzle` (32, 64 or 128 bytes).
-  Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle);
+  /// The tensor map of `view` for TMA boxes of `rows` rows x one panel of `swizzle` (32, 64 or 128 bytes). `limited`:
+  /// each copy gives a row at which it ends.
+  Value tensorMap(Value view, int64_t rows, sched::SwizzleAttr swizzle, bool limited = false);
+  /// A limit of the rows of `view`, at most the number of its rows, or null where the limit is that number.
+  Value limitOf(Value view, Value limit);
 
   // Loads
   /// Copies the tile of `op` by TMA to a stage of the shared-memory `buffer`. The stage is full when the bytes of all
@@ -29,28 +32,13 @@ protected:
   };
   struct BoxPlace {
     Value batch, head, row;
+    Value limit = {}; ///< the tensor's row at which the copy ends, or null
   };
-  /// Copies the tile in which a sequence ends at row `limit`, in boxes of `together` contiguous rows. `row0` is the
-  /// tile's first row in the sequence. A box that contains the end is split into boxes of 8 rows, and the box of 8 rows
-  /// that contains the end into single rows. If the end is at a multiple of 16 rows, boxes of 16 rows suffice instead.
-  void copyLastTile(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit);
-  struct LastTile {
-    sched::CopyTileOp op;
-    BoxTarget to;
-    SmallVector<int64_t> sizes; ///< rows of a box, in decreasing order
-    SmallVector<Value> maps;    ///< the tensor map for boxes of each size
-    Value outside, limit;
-  };
-  /// Copies `tile.sizes[level]` rows by TMA to shared memory from row `tileRow` on. The first of the copied rows is row
-  /// `row` of the sequence, at position `at` in the tensor. A box in which the sequence ends is split into smaller
-  /// boxes.
-  void copyBoxes(LastTile &tile, size_t level, const BoxPlace &at, Value tileRow, Value row);
-  /// Calls `body(row)` for rows 0, `size`, 2 * `size`, ... below `end`; several calls become a loop.
-  void forSteps(int64_t end, int64_t size, StringRef name, function_ref<void(Value)> body);
+  /// Copies a tile of rows in pages, from row `row0` of a sequence of `limit` rows on, in boxes of `together` rows, each
+  /// of one page.
+  void copyPages(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit);
   /// The position in the tensor of row `row` of the sequence: batch (or page), head, and row.
   BoxPlace boxPlace(sched::CopyTileOp op, Value row);
-  /// A row index past the end of every batch or page of the tensor, from where TMA loads zeros.
-  Value rowOutside(sched::CopyTileOp op);
   /// Issues a TMA load of one box for each panel (swizzled slice) of the tile's columns, from row `from` and column
   /// `column0` (null: 0) of the tensor on, to shared memory from row `sharedRow` (null: 0) on.
   void loadBoxRow(Value map, const BoxPlace &from, Value column0, const BoxTarget &to, Value sharedRow);
@@ -95,20 +83,15 @@ protected:
     Value shared, stage, map;
     int64_t columns; ///< number of columns of the view
     bool adds;       ///< whether TMA adds the boxes to global memory
+    Value limit;     ///< the view's row at which the boxes end, or null
   };
-  StagedBoxes stagedBoxes(Value shared, Value stage, Value view, bool adds);
-  /// A register tile that is stored by way of shared memory, to `at` (batch, head, row) of a view. If the tensor has
-  /// rows after the limit of rows, `limit` and the view's slice `head` are set.
+  StagedBoxes stagedBoxes(Value shared, Value stage, Value view, bool adds, Value limit);
+  /// A register tile that is stored by way of shared memory, to `at` (batch, head, row) of a view.
   struct Output {
     Value buffer;
     StagedBoxes boxes;
     SmallVector<Value, 3> at;
-    Value limit = {}, head = {};
   };
-  /// Whether all rows of the warpgroup are before the limit. Precondition: `output.limit` is set.
-  Value isWhole(const Output &output);
-  /// Stores the rows of the warpgroup before the limit by its lanes.
-  void storeRows(const Output &output);
   /// Each warpgroup writes its own rows of the tile to shared memory. If the store is repeated, the warpgroup first waits
   /// until TMA has read the boxes of all outputs that it has started.
   void writeBoxes(const Output &output);

@@ -40,8 +40,6 @@ bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
     return false;
   FragmentAttr layout = layoutOf(buffers.lookup(op.getTile()));
   const int64_t splits = columnSplits(kernel, cast<TileType>(op.getTile().getType()));
-  if (!endsWithAxis(op.getView(), op.getLimit()) && splits != 1)
-    return false; // lanes store the rows before the limit, and copy all columns of a row
   return layout.getRole() == FragmentRole::C && layout.getColumnWarps() == splits;
 }
 
@@ -49,7 +47,7 @@ LogicalResult KernelExpander::expandOp(sched::WriteTileOp op) {
   auto type = cast<TileType>(op.getShared().getType());
   const int64_t groups = type.getShape()[1] / 64, rowGroups = groups / int64_t(op.getColumnSplits());
   const StagedBoxes boxes = stagedBoxes(buffers.lookup(op.getShared()), mapping.lookup(op.getStage()), op.getView(),
-                                        /*adds=*/op.getAdds());
+                                        /*adds=*/op.getAdds(), /*limit=*/{});
   SmallVector<Value> at;
   for (Value index : op.getIndices())
     at.push_back(mapping.lookup(index));
