@@ -119,10 +119,18 @@ static bool boxOperands(Machine &machine, Warp &warp, const Step &step, int firs
            false));
 }
 
-/// Reads the limit of a box's rows, the step's last input, where it has one.
-static bool boxLimit(Machine &machine, Warp &warp, const Step &step, int64_t &limit) {
+/// Reads the limit of a box's rows, the step's last input, where it has one, and checks that the box has a row before it.
+static bool boxLimit(Machine &machine, Warp &warp, const Step &step, int rowInput, int64_t &limit) {
   limit = std::numeric_limits<int64_t>::max();
-  return !step.number[0] || machine.uniform(warp, step, step.inputs - 1, limit);
+  int64_t row = 0;
+  if (!step.number[0])
+    return true;
+  if (!machine.uniform(warp, step, step.inputs - 1, limit) || !machine.uniform(warp, step, rowInput, row))
+    return false;
+  if (row < limit)
+    return true;
+  machine.fail(warp, step, fmt::format("has no row before its limit: it begins at row {}, the limit is {}", row, limit));
+  return false;
 }
 
 Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
@@ -134,7 +142,7 @@ Go sim::loadBox(Machine &machine, Warp &warp, const Step &step) {
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 4, stage) ||
       (step.inputs - step.number[0] > 6 && !machine.uniform(warp, step, 6, sharedRow)) ||
-      !boxLimit(machine, warp, step, limit) || !machine.ringReady(warp, onRing, warp.first()) ||
+      !boxLimit(machine, warp, step, /*rowInput=*/2, limit) || !machine.ringReady(warp, onRing, warp.first()) ||
       !boxOperands(machine, warp, step, 0, at, stage, sharedRow, 5, first))
     return Go::Stop;
   if (!(machine.launch.params->mapped >> map.number & 1))
@@ -188,7 +196,7 @@ Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage, first, firstColumn, limit;
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 0, stage) || !machine.uniform(warp, step, 1, first) ||
-      !boxLimit(machine, warp, step, limit) || !boxOperands(machine, warp, step, 2, at, stage, first, 6, firstColumn))
+      !boxLimit(machine, warp, step, /*rowInput=*/4, limit) || !boxOperands(machine, warp, step, 2, at, stage, first, 6, firstColumn))
     return Go::Stop;
   BoxStore box{warp.first(), step.op, {}};
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;

@@ -241,9 +241,10 @@ def LoadBoxOp : SchedOp<"load_box", [Effects, AttrSizedOperandSegments]> {
   let description = [{
     The box at `map[batch, head, row, column]` is copied to the panel of `shared[stage]` that starts at `column`. With
     `from` the box starts at column `tensor_column` of the tensor instead. Rows of the tensor from `limit` on, which is
-    given exactly if the map is limited and is at most the number of rows, are read as zeros. The box fills the panel's rows, or the rows
-    from `shared_row` on; `shared_row` must be a multiple of 8 unless panels have 128 bytes. The copy completes on the
-    full barrier of the ring's stage. One thread executes the op. PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor.
+    given exactly if the map is limited, is above `row` and at most the number of rows, are read as zeros. The box fills
+    the panel's rows, or the rows from `shared_row` on; `shared_row` must be a multiple of 8 unless panels have 128 bytes.
+    The copy completes on the full barrier of the ring's stage. One thread executes the op. PTX ISA 9.7.9.25.5.2,
+    cp.async.bulk.tensor.
 
     ```mlir
     sched.load_box %m[%b, %h, %row, %c] to %ks[%stage] signal %kr : ...

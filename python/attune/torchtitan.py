@@ -37,7 +37,7 @@ def _called_as(theirs):
 class VarlenAttention(_Varlen):
     """Attention of packed documents: query [T, H, D], or [B, L, H, D] of B L = T rows, key and value of the same rank, and bounds of the documents.
 
-    window_size is torchtitan's: how many keys before and behind its own a query sees; -1 is no limit. The dtype is query's, float32 too. `out_transform` gets
+    window_size is torchtitan's: how many keys before and after its own a query sees; -1 is no limit. The dtype is query's, float32 too. `out_transform` gets
     the output and the LSE [T, H] or [B, L, H], float32 and differentiable.
     """
 

@@ -16,7 +16,7 @@ from .expressions import fail
 from .torch.flash import flash_attn_varlen_func, flash_attn_with_kvcache
 
 _ENCODERS = (AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
-_ELSE = "choose another backend with --attention-backend"
+_INSTEAD = "choose another backend with --attention-backend"
 
 
 def register():
@@ -25,7 +25,7 @@ def register():
 
 
 class Backend(AttentionBackend):
-    """What vLLM asks before it takes a backend. Where an answer is no, as it is for MLA, vLLM says which."""
+    """What vLLM asks a backend before it takes it. vLLM raises the error where the answer to one of its questions is no."""
 
     supported_dtypes = [torch.bfloat16, torch.float16, torch.float32]
     supported_kv_cache_dtypes = ["auto"]
@@ -81,12 +81,11 @@ class Metadata:
     query_start_loc: torch.Tensor  # int32 [N + 1]
     seq_lens: torch.Tensor  # int32 [N]
     block_table: torch.Tensor  # int32 [N, pages]
-    slot_mapping: torch.Tensor  # int64 [rows]
     causal: bool
 
 
 class MetadataBuilder(AttentionMetadataBuilder):
-    # A graph of steps with one query a sequence replays: kernels read lengths and pages from the device. Steps with more rows run other kernels.
+    # Kernels read lengths and pages on the device, so that a graph of a step with one query a sequence replays. Other steps run other kernels.
     _cudagraph_support = AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
 
     def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
@@ -95,9 +94,8 @@ class MetadataBuilder(AttentionMetadataBuilder):
     def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
         common = common_attn_metadata
         if isinstance(common.causal, torch.Tensor):
-            fail(f"causal is a tensor, one flag for each sequence, but all sequences of a step must have the same; {_ELSE}")
-        return Metadata(common.num_actual_tokens, common.max_query_len, common.query_start_loc, common.seq_lens, common.block_table_tensor, common.slot_mapping,
-                        common.causal)
+            fail(f"causal is a tensor, one flag for each sequence, but all sequences of a step must have the same; {_INSTEAD}")
+        return Metadata(common.num_actual_tokens, common.max_query_len, common.query_start_loc, common.seq_lens, common.block_table_tensor, common.causal)
 
 
 class Impl(AttentionImpl):
@@ -106,14 +104,14 @@ class Impl(AttentionImpl):
     def __init__(self, num_heads, head_size, scale, num_kv_heads=None, alibi_slopes=None, sliding_window=None, kv_cache_dtype="auto", logits_soft_cap=None,
                  attn_type=AttentionType.DECODER, kv_sharing_target_layer_name=None, sinks=None, **others):
         if not Backend.supports_attn_type(attn_type):
-            fail(f"attn_type is {getattr(attn_type, 'value', attn_type)}, but must be decoder, encoder or encoder_only; {_ELSE}")
+            fail(f"attn_type is {getattr(attn_type, 'value', attn_type)}, but must be decoder, encoder or encoder_only; {_INSTEAD}")
         if kv_cache_dtype != "auto":
             fail(f"kv_cache_dtype is {kv_cache_dtype}, but must be auto: the dtype of the model; leave out --kv-cache-dtype")
         if not Backend.supports_head_size(head_size):
-            fail(f"head_size is {head_size}, but must be a multiple of 8 up to 576; {_ELSE}")
+            fail(f"head_size is {head_size}, but must be a multiple of 8 up to 576; {_INSTEAD}")
         for name, given in others.items():
             if given not in (None, False, -1):
-                fail(f"{name} of this model's attention is not supported by attune; {_ELSE}")
+                fail(f"{name} of this model's attention is not supported by attune; {_INSTEAD}")
         self.num_heads, self.head_size, self.num_kv_heads = num_heads, head_size, num_kv_heads or num_heads
         self.scale, self.attn_type, self.kv_cache_dtype = float(scale), attn_type, kv_cache_dtype
         self.kv_sharing_target_layer_name = kv_sharing_target_layer_name
@@ -150,14 +148,14 @@ class Impl(AttentionImpl):
             found = flash_attn_varlen_func(query, key[:count], value[:count], bounds, bounds, window_size=(self.window, self.window), return_attn_probs=has_sinks,
                                            **options)
         elif attn_metadata.max_query_len == 1 and count == len(lengths):
-            # The one query is that of the last key: behind it there is nothing to mask. These kernels split the keys among blocks.
+            # The only query of a sequence is its last: a causal mask hides no key from it. These kernels split the keys among blocks.
             found = flash_attn_with_kvcache(query.unsqueeze(1), *self._pages(kv_cache), cache_seqlens=lengths, block_table=attn_metadata.block_table,
                                             window_size=(self.window, -1), return_softmax_lse=has_sinks, **options)
         else:
             found = flash_attn_varlen_func(query, *self._pages(kv_cache), bounds, seqused_k=lengths, block_table=attn_metadata.block_table,
                                            causal=attn_metadata.causal, window_size=(self.window, self.window), return_attn_probs=has_sinks, **options)
         if has_sinks:
-            # A sink s adds exp(s) to the sum of exponentials, which is exp(LSE): O is multiplied by exp(LSE) / (exp(LSE) + exp(s)).
+            # A sink s adds exp(s) to the denominator, which is exp(LSE) without it: O is multiplied by exp(LSE) / (exp(LSE) + exp(s)).
             found = found[0] * torch.sigmoid(found[1].transpose(-1, -2) - self.sinks.float()).unsqueeze(-1)
         output[:count].copy_(found.reshape(output[:count].shape))
         return output
@@ -166,6 +164,6 @@ class Impl(AttentionImpl):
         """The pages of keys and of values, [pages, size, Hkv, D], as views of vLLM's cache."""
         if kv_cache.dim() != 4 or kv_cache.shape[1] != self.num_kv_heads or kv_cache.shape[3] != 2 * self.head_size:
             fail(f"the cache has shape {list(kv_cache.shape)}, but must have [pages, {self.num_kv_heads}, size, {2 * self.head_size}], the columns of K before "
-                 f"those of V, as vLLM 0.32 and 0.33 lay it out; {_ELSE}")
+                 f"those of V, as vLLM 0.32 and 0.33 lay it out; {_INSTEAD}")
         pages = kv_cache.transpose(1, 2)
         return pages[..., :self.head_size], pages[..., self.head_size:]

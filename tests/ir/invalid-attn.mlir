@@ -501,7 +501,7 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {key_lengths
 // -----
 
 // expected-error @+1 {{'attn.attention' op has keys in pages, of which there is no backward pass}}
-attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[]>, key_pages = #attn.key_pages<n, 16>, tensors = [#attn.tensor<n, i32, rank 2>]} score {} mask {}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[]>, key_pages = #attn.pages<n, 16>, tensors = [#attn.tensor<n, i32, rank 2>]} score {} mask {}
 
 // -----
 
@@ -533,7 +533,7 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {q_offset, s
 // -----
 
 // expected-error @+1 {{keys are packed and in pages; leave out one of them: with pages, pass the sequences of the queries alone}}
-attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {key_pages = #attn.key_pages<p, 16>, sequences = #attn.sequences<n, n>, tensors = [#attn.tensor<n, i32, rank 1>, #attn.tensor<p, i32, rank 2>]} score {} mask {}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {key_pages = #attn.pages<p, 16>, sequences = #attn.sequences<n, n>, tensors = [#attn.tensor<n, i32, rank 1>, #attn.tensor<p, i32, rank 2>]} score {} mask {}
 
 // -----
 

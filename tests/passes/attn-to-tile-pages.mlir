@@ -21,12 +21,11 @@
 // CHECK:         %[[LENGTH:.*]] = tile.element %[[LENGTHS]][%[[B]]]
 // CHECK:         %[[NATURAL:.*]] = arith.maxsi %[[LENGTH]],
 // CHECK:         %[[OWN:.*]] = arith.minsi %[[NATURAL]], %[[SK]] {tile.name = "own_keys"}
-// CHECK:         %[[READ:.*]] = arith.minsi %{{.*}}, %[[SK]] {tile.name = "keys_read"}
 // CHECK:         %[[K:.*]] = tile.paged_rows %{{.*}} by %{{.*}} size 32
 // CHECK:         %[[V:.*]] = tile.paged_rows %{{.*}} by %{{.*}} size 32
 // CHECK:         %[[ROWS:.*]] = arith.select {{.*}} {tile.name = "rows_written"}
 // CHECK:         tile.load %{{.*}}[%[[B]], %hkv, %[[ROW]]] limit %[[ROWS]]
-// CHECK:         tile.load %[[K]][%[[B]], %hkv, %{{.*}}] limit %[[READ]]
+// CHECK:         tile.load %[[K]][%[[B]], %hkv, %{{.*}}] limit %[[OWN]]
 // CHECK:         tile.load %[[V]][%[[B]], %hkv, %{{.*}}] limit %[[OWN]]
 // CHECK:         %[[OF_TILE:.*]] = arith.subi %[[ROWS]], %[[ROW]] {tile.name = "rows_of_tile"}
 // CHECK:         tile.store %acc_end, %{{.*}}[%[[PIECE]], %hkv, %{{.*}}] limit %[[OF_TILE]]

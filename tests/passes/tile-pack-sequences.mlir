@@ -7,7 +7,7 @@
 // CHECK-SAME:    q: in [pack 1, h, q, d 64] bf16
 // CHECK-SAME:    delta: workspace [pack 1, h, q] f32, sums: workspace [pack 1, h, q_by_128, d 64] f32
 // CHECK-SAME:    grid [h, q_by_64 by 64]
-// CHECK-SAME:    tile.derived = [#tile.derived<name = "b", rule = "sequences", of = "tensors.first_q.0">, #tile.derived<name = "q_by_64", rule = "sequence_rows", by = 64, of = "q">, #tile.derived<name = "q_by_128", rule = "sequence_rows", by = 128, of = "q">]
+// CHECK-SAME:    tile.derived = [#tile.derived<name = "b", rule = "sequences", of = "tensors.first_q.0">, #tile.derived<name = "key_sequences", rule = "sequences", of = "tensors.first_k.0">, #tile.derived<name = "q_by_64", rule = "sequence_rows", by = 64, of = "q">, #tile.derived<name = "q_by_128", rule = "sequence_rows", by = 128, of = "q">]
 // CHECK:         %[[ROW:.*]] = tile.block_index "q_by_64"
 // CHECK:         %[[TILE:.*]] = arith.divui %[[ROW]], %c64_i32
 // CHECK:         %[[BEFORE:.*]] = arith.subi %[[TILE]], %c1_i32

@@ -1,7 +1,7 @@
 """attune.torchtitan on the CPU target: inner attention and small random models against eager attention in float32.
 
-Where torchtitan is installed, its own modules, configs and overrides are used, and its models are run. Elsewhere a stand-in has the names that attune.torchtitan takes from it:
-classes, fields and signatures, as of torchtitan's main of November 2026, which renamed those of 0.3.0 and passes packed rows.
+Where torchtitan is installed, its own modules, configs and overrides are used, and its models are run. Elsewhere a stand-in has the names that
+attune.torchtitan takes from it: classes, fields and signatures, as of torchtitan's main of November 2026, which renamed those of 0.3.0 and passes packed rows.
 """
 import dataclasses
 import importlib
@@ -241,6 +241,10 @@ class Models(unittest.TestCase):
 
     def test_qwen(self):
         self.compare("qwen3", "varlen")
+
+    def test_deepseek(self):
+        """Values have fewer columns than keys."""
+        self.compare("deepseek_v3", "flex")
 
 
 def eager_module(window):

@@ -1,7 +1,7 @@
 """attune.vllm on the CPU target: schedules of prefill, chunks of prompts and decode, against eager attention in float32.
 
-Where vLLM is installed, its own classes are used, and its Attention layer is run. Elsewhere a stand-in has the names that attune.vllm takes from vLLM: classes, fields and
-signatures, as of vLLM 0.33.
+Where vLLM is installed, its own classes are used, and its Attention layer is run. Elsewhere a stand-in has the names that attune.vllm takes from vLLM:
+classes, fields and signatures, as of vLLM 0.33.
 """
 import dataclasses
 import enum
@@ -241,11 +241,14 @@ class Backend(unittest.TestCase):
         made(chunk_lookback=-1)
         server = Server()
         common, query, key, value, _ = server.step((3, 0, 0, 0))
-        with self.assertRaisesRegex(attune.Error, "causal is a tensor, one flag for each sequence, but all sequences of a step must have the same; choose another backend"):
+        with self.assertRaisesRegex(attune.Error, "causal is a tensor, one flag for each sequence, but all sequences of a step must have the same; choose another "
+                                                  "backend with --attention-backend"):
             metadata_of(dataclasses.replace(common, causal=torch.ones(1, dtype=torch.int32)))
-        with self.assertRaisesRegex(attune.Error, "output_scale is given, but kernels do not quantise their output; turn off the fusion"):
+        with self.assertRaisesRegex(attune.Error, "output_scale is given, but kernels do not quantise their output; turn off the fusion of attention and "
+                                                  "quantisation, fuse_attn_quant"):
             made().forward(Layer(), query, key, value, server.cache, metadata_of(common), query, torch.ones(()))
-        with self.assertRaisesRegex(attune.Error, r"the cache has shape \[2, 32, 16, 2, 16\], but must have \[pages, 2, size, 32\], the columns of K before those of V, as vLLM 0"):
+        with self.assertRaisesRegex(attune.Error, r"the cache has shape \[2, 32, 16, 2, 16\], but must have \[pages, 2, size, 32\], the columns of K before those of V, as "
+                                                  r"vLLM 0.32 and 0.33 lay it out; choose another backend with --attention-backend"):
             made().do_kv_cache_update(Layer(), key, value, torch.empty(2, 32, 16, 2, 16), common.slot_mapping)
 
     def test_registration(self):

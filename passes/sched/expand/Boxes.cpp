@@ -78,36 +78,53 @@ LogicalResult Boxes::copyByEngine(sched::CopyTileOp op, Value buffer, Value stag
     return success();
   }
   BoxPlace from = boxPlace(op, row0);
-  from.limit = limitOf(op.getView(), op.getLimit());
-  loadBoxRow(tensorMap(op.getView(), rows, cast<sched::SwizzleAttr>(type.getLayout()), bool(from.limit)), from, {}, to,
-             {});
+  if ((from.limit = limitOf(op.getView(), op.getLimit())))
+    loadLimited(op, rows, from, to, {});
+  else
+    loadBoxRow(tensorMap(op.getView(), rows, cast<sched::SwizzleAttr>(type.getLayout())), from, {}, to, {});
   return success();
+}
+
+void Boxes::loadLimited(sched::CopyTileOp op, int64_t rows, const BoxPlace &from, const BoxTarget &to, Value sharedRow) {
+  auto swizzle = cast<sched::SwizzleAttr>(cast<TileType>(to.buffer.getType()).getLayout());
+  Value limited = tensorMap(op.getView(), rows, swizzle, /*limited=*/true),
+        whole = tensorMap(op.getView(), rows, swizzle);
+  auto pages = op.getView().getDefiningOp<tile::PagedRowsOp>();
+  either(
+      below(from.row, from.limit), [&] { loadBoxRow(limited, from, {}, to, sharedRow); },
+      [&] {
+        Value outside = pages ? i32(int64_t(pages.getSize())) : extentOf(mapping.lookup(op.getView()), 2);
+        loadBoxRow(whole, {from.batch, from.head, outside}, {}, to, sharedRow);
+      });
 }
 
 void Boxes::copyPages(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit) {
   auto type = cast<TileType>(to.buffer.getType());
-  auto swizzle = cast<sched::SwizzleAttr>(type.getLayout());
   const int64_t rows = type.getShape()[1], size = op.getView().getDefiningOp<tile::PagedRowsOp>().getSize();
-  Value map = tensorMap(op.getView(), together, swizzle), limited = tensorMap(op.getView(), together, swizzle, true);
+  Value map = tensorMap(op.getView(), together, cast<sched::SwizzleAttr>(type.getLayout()));
   // The page numbers of all TMA boxes are loaded together, so that the latencies of these loads overlap.
   SmallVector<BoxPlace> places;
   beforeAcquire(to.ring, row0, [&] {
     for (int64_t row = 0; row < rows; row += together)
       places.push_back(boxPlace(op, add(row0, row)));
   });
-  auto copy = [&](Value map, bool isLast) {
+  auto forBoxes = [&](function_ref<void(BoxPlace, Value tileRow, Value sharedRow)> copy) {
     for (auto [i, place] : llvm::enumerate(places)) {
-      BoxPlace from = place;
-      if (isLast) { // the row of the page at which the sequence ends
-        Value left = arith::SubIOp::create(builder, loc, limit, add(row0, int64_t(i) * together));
-        Value end = arith::MinSIOp::create(builder, loc, add(place.row, left), i32(size));
-        from.limit = arith::MaxSIOp::create(builder, loc, end, i32(0));
-      }
-      loadBoxRow(map, from, {}, to, places.size() > 1 ? i32(int64_t(i) * together) : Value());
+      const int64_t row = int64_t(i) * together;
+      copy(place, add(row0, row), places.size() > 1 ? i32(row) : Value());
     }
   };
   Value isWhole = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, add(row0, rows), limit);
-  either(isWhole, [&] { copy(map, false); }, [&] { copy(limited, true); });
+  either(
+      isWhole,
+      [&] { forBoxes([&](BoxPlace from, Value, Value sharedRow) { loadBoxRow(map, from, {}, to, sharedRow); }); },
+      [&] {
+        forBoxes([&](BoxPlace from, Value row, Value sharedRow) {
+          Value left = arith::SubIOp::create(builder, loc, limit, row); // rows of the sequence from here on
+          from.limit = arith::MinSIOp::create(builder, loc, add(from.row, left), i32(size));
+          loadLimited(op, together, from, to, sharedRow);
+        });
+      });
 }
 
 bool Boxes::isTakenByEngine(sched::ExchangeOp exchange) {
@@ -299,7 +316,9 @@ void Boxes::issueOutputs() {
     for (const Output &output : outputs) {
       auto held = cast<TileType>(output.buffer.getType());
       Value row = warpgroupRow(), ownColumn = warpgroupColumn(held);
-      storeBoxes(output.boxes, row, {output.at[0], output.at[1], add(output.at[2], warpgroupRow(held))}, ownColumn);
+      Value to = add(output.at[2], warpgroupRow(held));
+      auto store = [&] { storeBoxes(output.boxes, row, {output.at[0], output.at[1], to}, ownColumn); };
+      output.boxes.limit ? onlyIf(below(to, output.boxes.limit), store) : store();
     }
     sched::CommitBoxesOp::create(builder, loc);
     if (!again)

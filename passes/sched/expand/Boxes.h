@@ -32,8 +32,11 @@ protected:
   };
   struct BoxPlace {
     Value batch, head, row;
-    Value limit = {}; ///< the tensor's row at which the copy ends, or null
+    Value limit = {}; ///< the tensor's row at which the copy ends, above `row`, or null
   };
+  /// Copies a tile that ends at `from.limit`, in boxes of `rows` rows. A box of a limited map must have a row before the
+  /// limit, because TMA reads the map's first address for a box without one: such a box is read from outside of the tensor.
+  void loadLimited(sched::CopyTileOp op, int64_t rows, const BoxPlace &from, const BoxTarget &to, Value sharedRow);
   /// Copies a tile of rows in pages, from row `row0` of a sequence of `limit` rows on, in boxes of `together` rows, each
   /// of one page.
   void copyPages(sched::CopyTileOp op, const BoxTarget &to, int64_t together, Value row0, Value limit);
