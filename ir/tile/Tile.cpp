@@ -592,6 +592,9 @@ LogicalResult SearchOp::verify() {
   if (attn::valueType(view.getElementType()) != getX().getType())
     return emitOpError() << "elements of " << view << " are " << attn::valueType(view.getElementType()) << ", but x is "
                          << getX().getType();
+  if (getTiles() && (*this)->getParentOfType<MapOp>())
+    return emitOpError("finds the sequence of a thread block's tile, and not of single elements; place it outside of "
+                       "tile.map");
   if (const std::optional<uint64_t> rows = getTiles(); rows && (!getX().getType().isInteger(32) || int64_t(*rows) < 1))
     return emitOpError() << "counts tiles of " << int64_t(*rows) << " rows of " << view
                          << "; give a positive number, and elements of i32";

@@ -794,13 +794,14 @@ def ElementOp : TileOp<"element", [Pure]> {
 def SearchOp : TileOp<"search", [Pure]> {
   let summary = "count the elements of a captured vector that come before a number";
   let description = [{
-    The op is `attn.search` on a view of rank 1: by bisection, the number of elements that are < x, or with `right` <= x.
+    The op is `attn.search` on a view of rank 1: the number of elements that are < x, or with `right` <= x.
     The elements are widened as by `tile.element`. The op has no memory effects, as captured tensors are constant during
     a launch.
 
     With `tiles n`, element i of the i32 vector counts as element / n + i. If the elements are the first rows of packed
     sequences, that is the number of the sequence's first tile of n rows, and the sequence of tile t is the number of
-    elements <= t, minus 1: a sequence of r rows has r / n + 1 numbers at least, and needs ceil(r / n) of them.
+    elements <= t, minus 1: a sequence of r rows has r / n + 1 numbers at least, and needs ceil(r / n) of them. All threads
+    of a block search for the same tile.
 
     ```mlir
     %0 = tile.search %offsets, %q right : !tile.view<1, i32>, i32

@@ -1384,3 +1384,37 @@ tile.kernel @bad(dq: out [b, h, q, d 64] bf16) grid [b, h, q by 128] dtype bf16 
   // expected-error @+1 {{'sched.write_tile' op adds 'bf16', where TMA adds f32}}
   sched.write_tile %s[%c0] to %DQ[%c0, %c0, %c0] limit %c0 column_splits 1 adds : !tile.tile<stage 1 x q 128 x d 64, bf16, shared, #sched.swizzle<128>>, !tile.view<4, bf16>
 }
+
+// -----
+
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
+  %z = arith.constant 0 : i32
+  %r = sched.ring "k" at 8 filled_by 1 emptied_by 1 : !sched.ring<2>
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %m = sched.tensor_map %K swizzle <128> limited : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %k = sched.shared "k" at 0 : !tile.tile<stage 1 x q 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.load_box' op has no limit, which its tensor map needs}}
+  sched.load_box %m[%z, %z, %z, %z] to %k[%z] signal %r : !sched.tensor_map<64 x 64, bf16>, !tile.tile<stage 1 x q 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.ring<2>
+}
+
+// -----
+
+sched.kernel @bad(k: in [b, hkv, k, d 64] bf16) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
+  %z = arith.constant 0 : i32
+  %K = tile.param "k" : !tile.view<4, bf16>
+  %m = sched.tensor_map %K swizzle <128> : !tile.view<4, bf16> -> !sched.tensor_map<64 x 64, bf16>
+  %k = sched.shared "k" at 0 : !tile.tile<stage 1 x q 64 x d 64, bf16, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.store_box' op has a limit, but its tensor map is not limited}}
+  sched.store_box %k[%z, %z] to %m[%z, %z, %z, %z] limit %z : !tile.tile<stage 1 x q 64 x d 64, bf16, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 64, bf16>
+}
+
+// -----
+
+sched.kernel @bad(k: workspace [b, hkv, k, d 32] f32) grid [b] arch "sm_90a" threads 384 blocks_per_sm 1 shared_bytes 131072 dtype bf16 plan <q 128 x k 64, warps = 4, blocks_per_sm = 1> {
+  %z = arith.constant 0 : i32
+  %K = tile.param "k" : !tile.view<4, f32>
+  %m = sched.tensor_map %K swizzle <128> limited : !tile.view<4, f32> -> !sched.tensor_map<64 x 32, f32>
+  %k = sched.shared "k" at 0 : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>
+  // expected-error @+1 {{'sched.store_box' op adds rows up to a limit, where only whole boxes are added}}
+  sched.store_box %k[%z, %z] to %m[%z, %z, %z, %z] limit %z adds : !tile.tile<stage 1 x q 64 x d 32, f32, shared, #sched.swizzle<128>>, !sched.tensor_map<64 x 32, f32>
+}

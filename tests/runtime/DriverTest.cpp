@@ -425,6 +425,25 @@ struct HopperSetup : FakeSetup {
 };
 } // namespace
 
+TEST_CASE("fake: limited tensor maps have the row twice", "[fake][.]") {
+  HopperSetup s;
+  s.image.signature.tensorMaps[1].limited = true;
+  Expected<Kernel> kernel = loadCudaKernel(s.image, 0);
+  REQUIRE(kernel);
+  REQUIRE(kernel->launch(nullptr, s.args));
+  const FakeTensorMap map = s.map(1);
+  CHECK(map.rank == 5);
+  CHECK(std::ranges::equal(map.dimensions, std::array{64, 71, 71, 2, 2}));
+  CHECK(std::ranges::equal(map.strides, std::array{128, 128, 70 * 128, 2 * 70 * 128}));
+  CHECK(std::ranges::equal(map.box, std::array{64, 80, 1, 1, 1}));
+  CHECK(map.address == uint64_t(s.args.k.data) - 71 * 128);
+  // The box of rows from 30 on that ends at row 50: its first row is row 30, and row 50 would be outside.
+  const uint64_t rows = 70, row = 30, limit = 50, x = rows + 1 - limit + row;
+  CHECK(map.address + x * map.strides[0] + limit * map.strides[1] == uint64_t(s.args.k.data) + row * 128);
+  CHECK(x + (limit - row) == map.dimensions[1]);
+  CHECK(s.map(2).rank == 4);
+}
+
 TEST_CASE("fake: tensor maps follow the arguments and are encoded once", "[fake][.]") {
   HopperSetup s;
   Expected<Kernel> kernel = loadCudaKernel(s.image, 0);

@@ -7,8 +7,8 @@
 
 /// What the fake driver writes as a tensor map: what it was asked to describe.
 struct FakeTensorMap {
-  uint64_t address, dimensions[4], strides[3];
-  uint32_t box[4];
+  uint64_t address, dimensions[5], strides[4];
+  uint32_t box[5];
   int type, rank, swizzle, promotion;
 };
 
