@@ -116,7 +116,7 @@ def decode(options):
             torch.compiler.reset()
             model = model_of(options, kind).eval()
             try:
-                of_token, compiled = decode_time(options, model, batch, prompt, tokens, kind)
+                of_token, compiled = decode_time(options, model, batch, prompt, tokens)
             except Exception as error:
                 print(f"| {batch} | {kind} | {str(error).splitlines()[0][:160]} |", flush=True)
                 continue
@@ -125,7 +125,7 @@ def decode(options):
 
 
 @torch.no_grad()
-def decode_time(options, model, batch, prompt, tokens, kind):
+def decode_time(options, model, batch, prompt, tokens):
     """Milliseconds a token, and how many graphs were compiled after the first step."""
     ids = torch.randint(0, model.config.vocab_size, (batch, prompt), device=options.device)
     cache = transformers.StaticCache(config=model.config, max_cache_len=prompt + tokens + 8)

@@ -701,7 +701,7 @@ map_key launcher_map_key(const image_table *image, int map, const launch_block *
   const mapped_tensor tensor = read_mapped(table, block);
   const uint64_t bytes = (uint64_t)table->element_bytes;
   const int last = table->rank - 1;
-  map_key key = {(uint64_t)map, tensor.address, {1, 1, 1, 1, 1}, {0, 0, 0, 0}};
+  map_key key = {(uint64_t)map, tensor.address, {1, 1, 1, 1, 0}, {0, 0, 0, 0}};
   int i;
   for (i = 0; i <= last; ++i)
     key.dimensions[i] = (uint64_t)(tensor.extents[last - i] > 1 ? tensor.extents[last - i] : 1);

@@ -129,7 +129,8 @@ static bool boxLimit(Machine &machine, Warp &warp, const Step &step, int rowInpu
     return false;
   if (row < limit)
     return true;
-  machine.fail(warp, step, fmt::format("has no row before its limit: it begins at row {}, the limit is {}", row, limit));
+  machine.fail(warp, step,
+               fmt::format("has no row before its limit: it begins at row {}, the limit is {}", row, limit));
   return false;
 }
 
@@ -196,7 +197,8 @@ Go sim::storeBox(Machine &machine, Warp &warp, const Step &step) {
   int64_t stage, first, firstColumn, limit;
   std::array<int64_t, 4> at;
   if (!machine.single(warp, step) || !machine.uniform(warp, step, 0, stage) || !machine.uniform(warp, step, 1, first) ||
-      !boxLimit(machine, warp, step, /*rowInput=*/4, limit) || !boxOperands(machine, warp, step, 2, at, stage, first, 6, firstColumn))
+      !boxLimit(machine, warp, step, /*rowInput=*/4, limit) ||
+      !boxOperands(machine, warp, step, 2, at, stage, first, 6, firstColumn))
     return Go::Stop;
   BoxStore box{warp.first(), step.op, {}};
   const int64_t bytes = bytesOf(buffer.element), chunk = 16 / bytes;

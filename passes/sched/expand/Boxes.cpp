@@ -85,7 +85,8 @@ LogicalResult Boxes::copyByEngine(sched::CopyTileOp op, Value buffer, Value stag
   return success();
 }
 
-void Boxes::loadLimited(sched::CopyTileOp op, int64_t rows, const BoxPlace &from, const BoxTarget &to, Value sharedRow) {
+void Boxes::loadLimited(sched::CopyTileOp op, int64_t rows, const BoxPlace &from, const BoxTarget &to,
+                        Value sharedRow) {
   auto swizzle = cast<sched::SwizzleAttr>(cast<TileType>(to.buffer.getType()).getLayout());
   Value limited = tensorMap(op.getView(), rows, swizzle, /*limited=*/true),
         whole = tensorMap(op.getView(), rows, swizzle);
