@@ -22,6 +22,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <new>
+#include <set>
 
 extern "C" int attune_main(int argc, char **argv); // the command line, in libattune.so
 
@@ -277,9 +278,36 @@ Normaliser normaliserFrom(const std::string &json) {
   return valueOf(Variant::fromJson("{\"name\": \"definition\", \"normaliser\": " + json + "}")).normaliser();
 }
 
+/// Whether an index into a captured tensor depends on q or k, in the score or in the mask.
+class RowReads {
+public:
+  RowReads(const Variant &variant, std::string_view tensor) : tensor(tensor) {
+    for (const std::optional<Expr> *root : {&variant.scoreExpr(), &variant.maskExpr()})
+      if (*root)
+        visit((*root)->node(), false);
+  }
+
+  bool found = false;
+
+private:
+  void visit(const Node &node, bool isIndex) {
+    if (!visited.emplace(&node, isIndex).second)
+      return;
+    found |=
+        isIndex && node.op == Op::Coordinate && (node.coordinate == Coordinate::Q || node.coordinate == Coordinate::K);
+    const bool reads = node.op == Op::Load && node.name == tensor;
+    for (const NodeRef &operand : node.operands)
+      visit(*operand, isIndex || reads);
+  }
+
+  std::string_view tensor;
+  std::set<std::pair<const Node *, bool>> visited;
+};
+
 /// What a variant tells of itself, and its JSON.
 void bindFacts(nb::class_<Variant> &variant) {
   variant.def_prop_ro("has_lse", &Variant::hasLse)
+      .def("reads_rows", [](const Variant &v, const std::string &tensor) { return RowReads(v, tensor).found; })
       .def_prop_ro("tensors",
                    [](const Variant &v) {
                      nb::list list;

@@ -146,6 +146,35 @@ class Flash(unittest.TestCase):
                 got = at.flex_attention(q, k, v, block_mask=mask, cu_seqlens_q=cu)
                 self.assertLess((got[0, :, 8:] - scores.softmax(-1) @ v[0, :, 8:]).abs().max().item(), 1e-4)
 
+    def test_functions_that_read_the_head_and_the_sequence(self):
+        """They run on kernels of packed sequences, where NaN between sequences reaches nothing; what is read at q or k, and what learns, runs by rows."""
+        q, k, v = [torch.randn(1, H, 30, D, device=DEVICE) for _ in range(3)]
+        cu = torch.tensor([0, 10, 24], dtype=torch.int32, device=DEVICE)
+        slopes, caps, places = torch.rand(H, device=DEVICE), torch.tensor([5, 9], dtype=torch.int32, device=DEVICE), torch.rand(30, device=DEVICE)
+
+        def by_head(score, b, h, i, j):
+            return score - slopes[h] * (i - j).abs()
+
+        def by_place(score, b, h, i, j):
+            return score - places[j]
+        mask = at.create_block_mask(lambda b, h, i, j: j < caps[b], 1, 1, 30, 30, device=DEVICE)
+        for score_mod in (None, by_head, by_place):
+            for block_mask in (None, mask):
+                rows = [x.clone() for x in (q, k, v)]
+                if score_mod is not by_place:
+                    for x in rows[1:]:
+                        x[:, :, 24:] = math.nan
+                got = at.flex_attention(*rows, score_mod, block_mask, cu_seqlens_q=cu)
+                for b, (begin, end) in enumerate(((0, 10), (10, 24))):
+                    i = torch.arange(end - begin, device=DEVICE)
+                    s = q[0, :, begin:end] @ k[0, :, begin:end].transpose(-1, -2) / math.sqrt(D)
+                    s = s if score_mod is None else torch.stack([score_mod(s[h], b, h, i[:, None], i[None]) for h in range(H)])
+                    s = s if block_mask is None else s.masked_fill(i >= caps[b], -math.inf)
+                    self.close(got[0, :, begin:end], (s.softmax(-1) @ v[0, :, begin:end]).double())
+        slopes.requires_grad_()
+        at.flex_attention(q, k, v, by_head, cu_seqlens_q=cu).sum().backward()
+        self.assertTrue(slopes.grad.isfinite().all() and slopes.grad.abs().sum() > 0)
+
     def test_nested_tensors_of_unlike_numbers(self):
         of = lambda *lengths: torch.nested.nested_tensor([torch.randn(n, 2, 16, device=DEVICE) for n in lengths], layout=torch.jagged).transpose(1, 2)
         k = of(4, 5, 6, 3)

@@ -50,7 +50,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
                     [P, Hkv, size, Ev] hold the pages, and there are N size keys, of which key_lengths leaves some. Entries behind a length may hold anything
     cu_seqlens_q    int32 or int64 [N + 1], for a batch of 1: N packed sequences, of which number n has the rows of query from cu_seqlens_q[n] to
                     cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other. Rows of all must be finite where the
-                    functions read tensors
+                    functions read tensors at q_idx or kv_idx, or gradients of what they read are asked for
     cu_seqlens_k    the same of the keys, without it those of the rows. With block_table, [N, pages], keys are in pages, and key_lengths [N] says how many
 
     Nested tensors [B, H, j, E] of the jagged layout are packed sequences, too; what it returns is nested then.
@@ -84,7 +84,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     try:
         output, lse = _attend(query, key, value, score_mod, mask_mod, block_mask, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, own)
     except Error as error:
-        if own.first_keys is None or "packed sequences do not take a mask" not in str(error):
+        if own.first_keys is None or "packed sequences do not take" not in str(error):
             raise
         score_mod, mask_mod = by_rows(score_mod, mask_mod, own.first_queries, own.first_keys, query.shape[2])
         output, lse = _attend(query, key, value, score_mod, mask_mod, None, enable_gqa, scale, dropout_p, deterministic, with_lse, normaliser, Own(sink=sink))

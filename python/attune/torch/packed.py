@@ -10,29 +10,32 @@ from .programs import Made, functions, made
 def packed(score_mod, mask_mod, cu_q, cu_k, rows):
     """What _attend takes for functions of the sequence's number and of places within the sequence: score_mod, mask_mod, and fields of Own.
 
-    If the functions read no tensor, kernels take cu_q and cu_k themselves. Otherwise, and where kernels refuse the mask, q and k are rows of all sequences, and
-    tensors give the sequence of each row (by_rows).
+    If the functions read tensors at the sequence and the head alone, kernels take cu_q and cu_k themselves. Otherwise, where kernels refuse the mask, and for
+    gradients of what the functions read, q and k are rows of all sequences, and tensors give the sequence of each row (by_rows).
     """
     check_bounds(cu_q, None, cu_k)
-    is_refused = getattr(mask_mod, "__code__", None) in _refused
-    if not is_refused and (score_mod is None and mask_mod is None or not torch.compiler.is_compiling() and _follows_places(score_mod, mask_mod)):
-        return score_mod, mask_mod, {"first_queries": cu_q, "first_keys": cu_k}
-    return *functions_of(score_mod, mask_mod, rows_of(cu_q, cu_k, rows)), {}
+    has_functions = score_mod is not None or mask_mod is not None
+    if has_functions and (torch.compiler.is_compiling() or _code(score_mod, mask_mod) in _refused or _learns(score_mod, mask_mod)):
+        return *functions_of(score_mod, mask_mod, rows_of(cu_q, cu_k, rows)), {}
+    return score_mod, mask_mod, {"first_queries": cu_q, "first_keys": cu_k}
 
 
-_refused = set()  # the code of masks that kernels of packed sequences do not take
+_refused = set()  # the code of functions that kernels of packed sequences do not take
+
+
+def _code(*functions):
+    return tuple([getattr(function, "__code__", None) for function in functions])
 
 
 def by_rows(score_mod, mask_mod, cu_q, cu_k, rows):
-    """The functions of the rows of all sequences, after kernels of packed sequences have refused the mask."""
-    if hasattr(mask_mod, "__code__"):
-        _refused.add(mask_mod.__code__)
+    """The functions of the rows of all sequences, after kernels of packed sequences have refused them."""
+    _refused.add(_code(score_mod, mask_mod))
     return functions_of(score_mod, mask_mod, rows_of(cu_q, cu_k, rows))
 
 
-def _follows_places(score_mod, mask_mod):
-    """Whether the functions read no tensor: launches check indices of q and k by the rows of all sequences, and gradients need these rows."""
-    return not functions(score_mod, mask_mod)[1].leaves
+def _learns(score_mod, mask_mod):
+    """Whether a gradient of what the functions read is asked for: kernels of packed sequences may not have it."""
+    return torch.is_grad_enabled() and any(leaf.requires_grad for leaf in functions(score_mod, mask_mod)[1].leaves)
 
 
 class Rows(typing.NamedTuple):

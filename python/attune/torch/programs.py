@@ -285,6 +285,10 @@ def _traced(score_mod, mask_mod, reads, constants, definition, device):
                       normaliser=definition.normaliser,
                       sequences=_sequences(is_paged) if is_packed else None,
                       key_pages=(ex.tensor("block_table", "i32", 2), definition.page_size) if is_paged else None)
+    if is_packed and not is_paged:
+        for read in trace.reads.values():
+            if variant._core.reads_rows(read.name):  # of which launches check the indices by the rows of all sequences
+                fail("packed sequences do not take functions that read tensors at q or k")
     if trace.exact:
         variant._core.precise()
     constants.add(trace.constant_numbers, trace.preferred, reads.numbers)
