@@ -132,6 +132,8 @@ Expected<TextVariant> textOf(const attune_text_variant &given) {
   text.queryLengths = textOr(given.query_lengths);
   if (given.first_keys && !given.first_queries)
     return Error{"first_keys is set, but first_queries is NULL; set first_queries, too"};
+  if (given.first_keys && !*given.first_keys)
+    return Error{"first_keys is empty; give the name of a tensor, or NULL where k and v are of a batch"};
   if (given.first_queries)
     text.sequences = {textOr(given.first_queries), textOr(given.first_keys)};
   if (given.key_pages)

@@ -106,9 +106,13 @@ static Expected<void> checkGradients(const Variant &variant, const CompileOption
     return {};
   if (variant.keyPages())
     return Error{
-        fmt::format("gradients of variant '{}' are asked for, and keys in pages have no backward pass; train on "
-                    "rows in one piece, with .keyLengths",
+        fmt::format("gradients of variant '{}' are asked for, and keys in pages have no backward pass; gather the "
+                    "pages into rows in one piece, with .keyLengths",
                     variant.name())};
+  if (variant.queryLengths() && variant.hasQOffset())
+    return Error{fmt::format("gradients of variant '{}' are asked for, and query lengths with a query offset have no "
+                             "backward pass; leave out .qOffset, or mask the rows after a sequence's end",
+                             variant.name())};
   for (const std::string &name : options.gradients->tensors) {
     const auto found = std::ranges::find(variant.tensors(), name, &TensorDecl::name);
     if (found == variant.tensors().end())

@@ -291,8 +291,11 @@ public:
     if (!object(path, value, {"queries", "keys"}))
       return std::nullopt;
     for (auto [key, to] : {std::pair("queries", &result.first), {"keys", &result.second}})
-      if (const Json *name = field(path, value, key, /*required=*/to == &result.first))
+      if (const Json *name = field(path, value, key, /*required=*/to == &result.first)) {
         *to = string(path + "/" + key, *name);
+        if (to->empty())
+          fail(path + "/" + key, path + "/" + key + " is \"\", but must be the name of a tensor");
+      }
     return result;
   }
 

@@ -22,6 +22,7 @@ def Differentiate : Pass<"attn-differentiate", "::mlir::ModuleOp"> {
     Requires: `attn.attention` ops with canonical regions, so that dead ops are not differentiated.
     Ensures: each attention that has `gradients` and no gradient regions gets gradient regions, by reverse-mode
     differentiation of its score and its normaliser. An op that names no normaliser first gets the regions of softmax.
+    Lengths of sequences become conditions of its mask, k < lengths[b], and their attributes are removed.
     Errors are: an op without a derivative rule, a normaliser that breaks a law of NormaliserLaw.h, and a captured
     tensor whose gradient is requested but to which no expression contributes.
     Why here: the pass differentiates expressions of one element, before tiles exist.

@@ -301,7 +301,13 @@ LAUNCHER_API int32_t launcher_mapped(const image_table *image, const packed_prob
  * A limited map has two dimensions for the row, both of r + 1 elements and of the row's stride, and begins r + 1 rows
  * before the tensor. The box of rows from `row` on that ends at `limit` is at x = r + 1 - limit + row along the first and
  * at y = limit along the second: its address is that of `row`, and its rows from `limit` on are outside along x, so that
- * TMA reads zeros for them, and does not write them. At least one row must be inside: for a box that is wholly outside
+ * TMA reads zeros for them, and does not write them. For r = 5, row 1 and limit 3:
+ *
+ *     row of the tensor   1  2  3  4
+ *     x                   4  5  6  7      0 to 5 are inside
+ *     y                   3  3  3  3      address of row x + y - (r + 1)
+ *
+ * At least one row must be inside: for a box that is wholly outside
  * TMA reads the map's address, which may be no memory (seen on an H200). */
 LAUNCHER_API map_key launcher_map_key(const image_table *image, int map, const launch_block *block);
 /* Writes the tensor maps, by `encode` with `context`. A context of CUDA must be current. If an optional map cannot be

@@ -95,7 +95,7 @@ __device__ __forceinline__ int search_tiles(const int *vector, long long stride,
     const int number = at < high ? __ldg(vector + at * stride) / rows + at : 0;
     const bool is_before = at < high && (right ? number <= x : number < x);
     const int count = __popc(__ballot_sync(active, is_before)); // of the lanes' elements, which ascend
-    high = min(high, low + (count + 1) * step - 1);
+    high = count < lanes ? min(high, low + (count + 1) * step - 1) : high;
     low += count * step;
   }
   return low;

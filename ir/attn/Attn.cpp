@@ -419,6 +419,8 @@ static LogicalResult verifyKeys(AttentionOp op) {
   }
   if (op.getGradients() && op.getKeyPages())
     return op.emitOpError("has keys in pages, of which there is no backward pass");
+  if (op.getGradients() && op.getQueryLengths() && op.getQOffset())
+    return op.emitOpError("has query lengths and a query offset, of which there is no backward pass together");
   if (!op.getPGrad().empty() && (op.getKeyLengths() || op.getQueryLengths()))
     return op.emitOpError(
         "has lengths of sequences beside regions of gradients; attn-differentiate makes them conditions "

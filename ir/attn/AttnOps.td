@@ -126,9 +126,9 @@ def AttentionOp : AttnOp<"attention", [IsolatedFromAbove, Symbol]> {
     CapturedTensorAttr findTensor(::llvm::StringRef name);
     RuntimeScalarAttr findScalar(::llvm::StringRef name);
     /// Whether the attention computes an LSE. Softmax does; another normaliser does if it has an lse region.
+    bool hasLse() { return !getNormaliser() || !getLse().empty(); }
     /// Whether K and V are the rows of packed sequences, one after another.
     bool packsKeys() { return getSequences() && getSequencesAttr().getKeys(); }
-    bool hasLse() { return !getNormaliser() || !getLse().empty(); }
     static constexpr size_t regionCount = 11;
     /// The regions of the normaliser: base, rescale, p, divisor and lse.
     ::std::array<::mlir::Region *, 5> normaliserRegions();

@@ -195,6 +195,7 @@ public:
   explicit Differentiator(attn::AttentionOp op) : op(op), tensors(op.getGradients()->getTensors()) {}
 
   LogicalResult run() {
+    const bool endsRows = op.getQueryLengths().has_value();
     maskLengths();
     if (!op.getNormaliser())
       writeSoftmax(op);
@@ -210,7 +211,7 @@ public:
       if (auto [into, of] = pair; !of->empty())
         if (failed(RegionDifferentiator(*of, *into, tensors).write(by)))
           return failure();
-    return checkTensors();
+    return failed(checkTensors()) || (endsRows && failed(checkRowsAdded())) ? failure() : success();
   }
 
 private:
@@ -264,6 +265,17 @@ private:
         return op.emitError() << "nothing depends on captured tensor " << name
                               << " in a way that has a gradient; leave it out of the gradients";
     }
+    return success();
+  }
+
+  /// Fails if a gradient is added up over rows: the rows after a sequence's end have no O and LSE.
+  LogicalResult checkRowsAdded() {
+    for (Region *region : {&op.getDivisorGrad(), &op.getLseGrad()})
+      for (auto add : region->getOps<attn::AddGradientOp>())
+        return op.emitError()
+               << "the gradient of captured tensor " << add.getNameAttr()
+               << " is added up over all rows of Q, of which query lengths leave out some; pad the rows and "
+                  "mask them in place of query lengths";
     return success();
   }
 

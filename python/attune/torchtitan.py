@@ -18,7 +18,10 @@ from .torch.flash import flash_attn_varlen_func
 
 def _theirs(*names):
     """The first of these classes that this torchtitan has."""
-    return next(getattr(attention, name) for name in names if hasattr(attention, name))
+    for name in names:
+        if hasattr(attention, name):
+            return getattr(attention, name)
+    fail(f"torchtitan has none of {', '.join(names)}; install 0.3.0, with which attune was tested")
 
 
 _Varlen = _theirs("VarlenInnerAttention", "VarlenAttention")

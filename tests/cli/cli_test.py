@@ -1537,7 +1537,7 @@ class Cli(unittest.TestCase):
         self.attune("run", *on_cpu, *shape, "--paged", "20", code=1)
         self.assertIn("page size 20 is not a positive multiple of 16; use 16, 64 or 128", self.err)
         self.attune("run", *on_cpu, *shape, "--paged", "16", "--backward", code=1)
-        self.assertIn("keys in pages have no backward pass; train on rows in one piece, with .keyLengths", self.err)
+        self.assertIn("keys in pages have no backward pass; gather the pages into rows in one piece, with .keyLengths", self.err)
         self.assertTrue(self.json("run", *on_cpu, *shape, "--lengths", "--query-lengths", "--backward")["check"]["dk"]["pass"])
         self.assertTrue(self.json("run", *on_cpu, "--shape", "3,4,2,70,96,32,32", "--packed", "--paged", "16", "--lengths")["check"]["o"]["pass"])
 

@@ -200,6 +200,8 @@ TEST_CASE("errors of JSON, to the letter") {
   REQUIRE(again);
   CHECK(again->canonical() == queries.canonical());
   CHECK(queries.canonical() != Variant("v").canonical());
+  CHECK(fault(R"({"name": "v", "sequences": {"queries": "n", "keys": ""}})")
+            .ends_with("/sequences/keys is \"\", but must be the name of a tensor"));
   CHECK(fault(R"({"name": "v", "sequences": {"keys": "n"}})") == "json:1:28: error: /sequences/queries is missing");
   CHECK(fault(R"({"name": "v", "keyLengths": 3})") == "json:1:29: error: /keyLengths is 3, but must be a string");
   CHECK(fault(R"({"name": "v", "keyPages": {"tensor": "p"}})") == "json:1:27: error: /keyPages/size is missing");

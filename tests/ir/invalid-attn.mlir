@@ -576,3 +576,8 @@ attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients =
   attn.add_gradient %g, "t"[%n] : (i32)
   attn.yield %g : f32
 }
+
+// -----
+
+// expected-error @+1 {{'attn.attention' op has query lengths and a query offset, of which there is no backward pass together}}
+attn.attention @bad dtype f16 head_dim 64 x 64 scale 1.0 attributes {gradients = #attn.gradients<[]>, q_offset, query_lengths = "n", tensors = [#attn.tensor<n, i32, rank 1>]} score {} mask {}

@@ -28,6 +28,22 @@ struct Packed {
     });
   }
 
+  /// `count` sequences of up to `longest` rows, and rows after the last: a warp searches its bounds in several steps.
+  void addMany(int64_t count, int64_t longest) {
+    const Variant variant = Variant("many").mask(causal()).sequences(captured("first_queries", i32, rank(1)),
+                                                                     captured("first_keys", i32, rank(1)));
+    reference::HostTensor bounds = reference::HostTensor::zeros(DType::I32, {count + 1});
+    for (int64_t i = 0; i < count; ++i)
+      bounds.setInt(i + 1, bounds.intAt(i) + (i * 7 + 3) % (longest + 1));
+    const int64_t rows = bounds.intAt(count) + 150;
+    group.cases.push_back([=] {
+      Case test = makeCase(fmt::format("{} sequences", count), variant, bf16,
+                           {.batch = 1, .heads = 1, .headsKv = 1, .queries = rows, .keys = rows, .headDim = 64}, 3);
+      test.problem.tensors["first_queries"] = test.problem.tensors["first_keys"] = bounds;
+      return test;
+    });
+  }
+
   /// Packed queries, and caches of up to `keys` keys in pages of `pageSize`, 0 for rows in one piece.
   void addCached(std::string label, Variant variant, int dim, int dimV, int64_t queries, int64_t keys, int pageSize,
                  bool lengths) {
@@ -85,5 +101,8 @@ Group attune::tests::packedGroup() {
   for (auto [dim, dimV] : std::vector<std::pair<int, int>>{{40, 72}, {192, 128}, {256, 256}, {576, 512}})
     for (int pageSize : {0, 32, 256})
       all.addCached(variants[2].first, variants[2].second, dim, dimV, 400, 410, pageSize, /*lengths=*/true);
+  for (auto [count, longest] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 40}, {31, 9}, {32, 9}, {33, 9}, {65, 5}, {1100, 1}})
+    all.addMany(count, longest);
   return all.group;
 }

@@ -171,6 +171,19 @@ class Flash(unittest.TestCase):
                     s = s if score_mod is None else torch.stack([score_mod(s[h], b, h, i[:, None], i[None]) for h in range(H)])
                     s = s if block_mask is None else s.masked_fill(i >= caps[b], -math.inf)
                     self.close(got[0, :, begin:end], (s.softmax(-1) @ v[0, :, begin:end]).double())
+        class Causal:
+            def __call__(self, b, h, i, j):
+                return i >= j
+        class Odd:
+            def __call__(self, b, h, i, j):
+                return (j & 1 == 0) | (i == j)
+        def masked(mask_mod):
+            return at.flex_attention(*rows, block_mask=at.create_block_mask(mask_mod, 1, 1, 30, 30, device=DEVICE), cu_seqlens_q=cu)
+        rows = [q, *[x.clone() for x in (k, v)]]
+        masked(Odd())  # which kernels of packed sequences refuse; another object is another function
+        for x in rows[1:]:
+            x[:, :, 24:] = math.nan
+        self.assertTrue(masked(Causal())[:, :, :24].isfinite().all())
         slopes.requires_grad_()
         at.flex_attention(q, k, v, by_head, cu_seqlens_q=cu).sum().backward()
         self.assertTrue(slopes.grad.isfinite().all() and slopes.grad.abs().sum() > 0)

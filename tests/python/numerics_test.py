@@ -461,6 +461,13 @@ class Numerics(unittest.TestCase):
         with self.assertRaisesRegex(attune.Error, "q has batch 2, the kernel was compiled for 1"):
             kernel(*inputs()[:3], first_q=first_q, first_k=first_k)
 
+    def test_gradients_that_lengths_refuse(self):
+        rows = attune.tensor("rows", "i32", 1)
+        with self.assertRaisesRegex(attune.Error, "query lengths with a query offset have no backward pass"):
+            attune.compile(attune.Variant(mask=attune.causal(), query_lengths=rows, q_offset=True), head_dim=D, gradients=[], **CPU)
+        with self.assertRaisesRegex(attune.Error, "the gradient of captured tensor \"sinks\" is added up over all rows of Q"):
+            attune.compile(attune.Variant(sink=attune.tensor("sinks", "f32", 1), query_lengths=rows), head_dim=D, gradients=["sinks"], **CPU)
+
     def test_packed_queries_and_a_cache(self):
         """Prompts and single tokens beside caches of a batch, and in pages."""
         page, first_q, lengths = 16, np.array([1, 8, 8, 9, SQ - 1], np.int32), np.array([21, 5, 40, 30], np.int32)

@@ -2,9 +2,15 @@
 #pragma once
 
 #include "ir/sched/Sched.h"
-#include "passes/analysis/copies/BoxedRows.h"
 
 namespace attune {
+
+/// Whether `limit` is the extent of the tensor's row axis. TMA then ends at `limit` by itself.
+inline bool endsWithAxis(mlir::Value view, mlir::Value limit) {
+  tile::OperandAttr operand = tile::operandOf(view);
+  auto extent = limit.getDefiningOp<tile::AxisExtentOp>();
+  return operand && extent && extent.getAxis() == operand.getAxes()[operand.getAxes().size() - 2].getName();
+}
 
 /// Over how many warpgroups the columns of a register tile are split, where each warpgroup holds 64 rows:
 ///
@@ -22,9 +28,9 @@ inline int64_t columnSplits(tile::KernelOp kernel, tile::TileType type) {
 }
 
 /// Whether TMA can store the register tile of `op`, a `tile.store` or `tile.accumulate` of the consumer role, to global
-/// memory in boxes where all of its rows are before the limit. The tile must be split evenly over the warpgroups
+/// memory in boxes. The tile must be split evenly over the warpgroups
 /// (columnSplits), and the tensor must have four dimensions. Elements must be f32 or, for tile.store, 16 bits wide.
-template <typename Op> bool isWholeInBoxes(tile::KernelOp kernel, Op op) {
+template <typename Op> bool fitsBoxes(tile::KernelOp kernel, Op op) {
   tile::OperandAttr operand = tile::operandOf(op.getView());
   const mlir::Type element = op.getView().getType().getElementType();
   const bool fits = element.isF32() || (mlir::isa<tile::StoreOp>(op) && element.getIntOrFloatBitWidth() == 16);
@@ -36,7 +42,7 @@ template <typename Op> bool isWholeInBoxes(tile::KernelOp kernel, Op op) {
 
 /// Whether TMA can store every tile of `op` in boxes: rows from the limit on are outside of the tensor.
 template <typename Op> bool isStoredInBoxes(tile::KernelOp kernel, Op op) {
-  return isWholeInBoxes(kernel, op) && endsWithAxis(op.getView(), op.getLimit());
+  return fitsBoxes(kernel, op) && endsWithAxis(op.getView(), op.getLimit());
 }
 
 } // namespace attune

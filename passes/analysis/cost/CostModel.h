@@ -258,11 +258,11 @@ struct PlanRequest {
   MaskShape mask;
   /// The visible tiles for the actual values of captured tensors, if these are known. Tiles are then counted exactly.
   std::shared_ptr<const TileMap> tiles = {};
-  bool keyLengths = false;    ///< each sequence has its own key length, which may end within a key tile
-  bool queryLengths = false;  ///< for backward passes: each sequence has its own query length
-  bool endsByHead = false;    ///< the key length may differ between the heads of a group
-  int64_t pageSize = 0;       ///< keys per page; 0 if the rows of K and V are contiguous
-  int64_t patternRows = 0;    ///< block pattern: queries per block, 0 without a pattern
+  bool keyLengths = false;   ///< each sequence has its own key length, which may end within a key tile
+  bool queryLengths = false; ///< for backward passes: each sequence has its own query length. In keys of measured plans
+  bool endsByHead = false;   ///< the key length may differ between the heads of a group
+  int64_t pageSize = 0;      ///< keys per page; 0 if the rows of K and V are contiguous
+  int64_t patternRows = 0;   ///< block pattern: queries per block, 0 without a pattern
   int64_t patternColumns = 0; ///< block pattern: keys per block
   int64_t batch = 4, heads = 16, headsKv = 16, queries = 4096, keys = 4096;
   bool theseSizes = false; ///< rank plans for exactly these sizes (batch to keys), else for all rankedLengths

@@ -32,7 +32,7 @@ protected:
   };
   struct BoxPlace {
     Value batch, head, row;
-    Value limit = {}; ///< the tensor's row at which the copy ends, above `row`, or null
+    Value limit = {}; ///< the tensor's row at which the copy ends, or null
   };
   /// Copies a tile that ends at `from.limit`, in boxes of `rows` rows. A box of a limited map must have a row before the
   /// limit, because TMA reads the map's first address for a box without one: such a box is read from outside of the tensor.

@@ -35,7 +35,7 @@ bool KernelExpander::isStoredInPairs(tile::StoreOp op) {
 }
 
 bool KernelExpander::isStoredByEngine(tile::StoreOp op) {
-  if (!specialized || inShared(op.getTile()) || !isWholeInBoxes(kernel, op) ||
+  if (!specialized || inShared(op.getTile()) || !fitsBoxes(kernel, op) ||
       op.getView().getType().getElementType().getIntOrFloatBitWidth() != 16)
     return false;
   FragmentAttr layout = layoutOf(buffers.lookup(op.getTile()));

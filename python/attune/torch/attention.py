@@ -51,7 +51,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     cu_seqlens_q    int32 or int64 [N + 1], for a batch of 1: N packed sequences, of which number n has the rows of query from cu_seqlens_q[n] to
                     cu_seqlens_q[n + 1]. The functions get n as b, and q_idx and kv_idx within the sequence; sequences see nothing of each other. Rows of all must be finite where the
                     functions read tensors at q_idx or kv_idx, or gradients of what they read are asked for
-    cu_seqlens_k    the same of the keys, without it those of the rows. With block_table, [N, pages], keys are in pages, and key_lengths [N] says how many
+    cu_seqlens_k    the same of the keys, without it those of the rows. Left out with block_table [N, pages], where key_lengths [N] says how many keys there are
 
     Nested tensors [B, H, j, E] of the jagged layout are packed sequences, too; what it returns is nested then.
 
@@ -78,7 +78,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
             score_mod, mask_mod, bounds = packed(score_mod, mask_mod, cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, query.shape[2])
             own = Own(sink=sink, **bounds)
         else:
-            check_bounds(cu_seqlens_q, key_lengths)
+            check_bounds(cu_seqlens_q, key_lengths, name_of_used="key_lengths")
             own = own._replace(first_queries=cu_seqlens_q)
         block_mask = None
     try:

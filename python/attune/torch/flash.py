@@ -57,7 +57,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k=None, max_seqlen_
         if seqused_k is None and cu_seqlens_k is None:
             raise ValueError("block_table is given without seqused_k and cu_seqlens_k, of which one says how many keys each sequence has")
         seqused_k = cu_seqlens_k.diff() if seqused_k is None else seqused_k
-        cu_seqlens_k, shift = None, seqused_k.int() - cu_seqlens_q.diff().int()
+        cu_seqlens_k, shift = None, seqused_k.int().clamp(0, block_table.shape[-1] * k.shape[1]) - cu_seqlens_q.diff().int()
     elif cu_seqlens_q is not cu_seqlens_k or seqused_k is not None:
         keys = cu_seqlens_k.diff().int()
         shift = (keys if seqused_k is None else torch.minimum(seqused_k.int(), keys)) - cu_seqlens_q.diff().int()

@@ -29,7 +29,8 @@ def _code(*functions):
 
 def by_rows(score_mod, mask_mod, cu_q, cu_k, rows):
     """The functions of the rows of all sequences, after kernels of packed sequences have refused them."""
-    _refused.add(_code(score_mod, mask_mod))
+    if all(function is None or hasattr(function, "__code__") for function in (score_mod, mask_mod)):
+        _refused.add(_code(score_mod, mask_mod))
     return functions_of(score_mod, mask_mod, rows_of(cu_q, cu_k, rows))
 
 
@@ -56,7 +57,7 @@ def rows_of(cu_q, cu_k, count):
     return Rows(low, torch.where((row >= cu_q[0]) & (row < cu_q[-1]), cu_k[sequence + 1], low), cu_q[sequence], sequence)
 
 
-def check_bounds(cu_q, used, *cu_k):
+def check_bounds(cu_q, used, *cu_k, name_of_used="seqused_k"):
     for name, given in (("cu_seqlens_q", cu_q), *[("cu_seqlens_k", bounds) for bounds in cu_k]):
         if given is None or given.dim() != 1 or given.dtype not in (torch.int32, torch.int64) or not given.shape[0]:
             what = "None" if given is None else f"{given.dtype} of shape {list(given.shape)}"
@@ -66,7 +67,7 @@ def check_bounds(cu_q, used, *cu_k):
         if bounds.shape[0] - 1 != sequences:
             raise ValueError(f"cu_seqlens_q and cu_seqlens_k are of {sequences} and {bounds.shape[0] - 1} sequences, but must be of the same number")
     if used is not None and (tuple(used.shape) != (sequences,) or used.dtype not in (torch.int32, torch.int64)):
-        raise ValueError(f"seqused_k is {used.dtype} of shape {list(used.shape)}, but must be int32 or int64 of shape [{sequences}]: a length for each sequence")
+        raise ValueError(f"{name_of_used} is {used.dtype} of shape {list(used.shape)}, but must be int32 or int64 of shape [{sequences}]: a length for each sequence")
     if not sequences:
         raise ValueError("cu_seqlens_q has one element, and so no sequence; give it a sequence of no rows")
 
