@@ -733,7 +733,13 @@ int launcher_fill_maps(const image_table *image, const driver_table *driver, pac
     const int32_t bit = (int32_t)(1u << i);
     if (packed->block.params.mapped & bit) {
       const map_key key = launcher_map_key(image, i, &packed->block);
-      const int code = encode(driver, map, &key, out, context);
+      int code;
+      if ((int64_t)key.address < 0) { /* of a limited map, which begins before its tensor */
+        say("%s begins at address %ld, which is below its size", map->name,
+            (int64_t)read_mapped(map, &packed->block).address);
+        return fail(result_invalid, ", so that TMA cannot end its rows at run time; allocate it at a higher address");
+      }
+      code = encode(driver, map, &key, out, context);
       if (code == 0)
         continue;
       if (!map->is_optional) {

@@ -442,6 +442,10 @@ TEST_CASE("fake: limited tensor maps have the row twice", "[fake][.]") {
   CHECK(map.address + x * map.strides[0] + limit * map.strides[1] == uint64_t(s.args.k.data) + row * 128);
   CHECK(x + (limit - row) == map.dimensions[1]);
   CHECK(s.map(2).rank == 4);
+  s.args.k.data = reinterpret_cast<void *>(4096);
+  CHECK(kernel->launch(nullptr, s.args).error().message == "k begins at address 4096, which is below its size, so that "
+                                                           "TMA cannot end its rows at run time; allocate it at a "
+                                                           "higher address");
 }
 
 TEST_CASE("fake: tensor maps follow the arguments and are encoded once", "[fake][.]") {
