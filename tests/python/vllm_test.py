@@ -68,7 +68,7 @@ MODELS = {
     "gpt-oss": {"sliding_window": 8, "sinks": torch.tensor([0.5, -1.0, 2.0, 0.0], device=DEVICE)},
     "gpt-oss, full": {"sinks": torch.tensor([0.5, -1.0, 2.0, 0.0], device=DEVICE)},
 }
-# Queries of each sequence in each step, 0 where it is not in the batch: prefill; chunks of a prompt beside decode; decode alone.
+# The number of queries of each sequence in each step, 0 where it is not in the batch. Steps are prefill, chunks of a prompt with decode, and decode.
 SCHEDULE = [(5, 40, 0, 0), (1, 1, 16, 0), (1, 1, 16, 33), (1, 0, 7, 1), (1, 1, 1, 1), (0, 1, 1, 1)]
 
 
